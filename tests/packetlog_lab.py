@@ -47,10 +47,10 @@ def query(log: Path, *arguments: str | Path) -> int:
 
 def accounted(ran: Ran) -> dict[str, int]:
     """What became of packets; that it adds up is asserted."""
-    names = ("seen", "kept", "passed over", "lost")
+    names = ("seen", "stored", "skipped by the mode", "lost")
     numbers = [int(re.search(rf"(\d+) {name}", ran.stderr)[1]) for name in names]
     assert numbers[0] == sum(numbers[1:]), ran.stderr
-    return dict(zip(names, numbers, strict=True))
+    return dict(zip(("seen", "kept", "passed over", "lost"), numbers, strict=True))
 
 
 def seen(log: Path, count: int) -> None:

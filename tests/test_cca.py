@@ -213,7 +213,7 @@ def test_what_is_missing_at_one_tap_is_named(tmp_path: Path) -> None:
 
 def test_wrong_arguments_say_what_is_wanted() -> None:
     for words, arguments in {
-        "no whole number of slots": ("--every", "1500us"),
+        "not a whole number of slots": ("--every", "1500us"),
         "wanted at least 1us": ("--slot", "10ns"),
     }.items():
         ran = cca(*arguments)

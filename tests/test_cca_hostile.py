@@ -67,11 +67,11 @@ def test_what_fits_no_window_is_counted_by_its_cause(tmp_path: Path) -> None:
     ]  # fmt: skip
     path = capture(tmp_path / "apart.pcap", enumerate(packets))
     ran = fine(wirelens("cca", "-r", path))
-    assert "cca: 1 packets acknowledge what lies further than 2^30 bytes" in ran.stderr
-    assert "cca: 1 packets with data lie further than 2^30 bytes" in ran.stderr
+    assert "cca: 1 packets acknowledge data more than 2^30 bytes" in ran.stderr
+    assert "cca: 1 packets with data are more than 2^30 bytes" in ran.stderr
     assert "4 received = 4 processed" in ran.stderr
     ran = fine(wirelens("cca", "-r", path, "--egress", path))
-    assert ran.stderr.count("cca: 1 packets with data lie further than 2^30 bytes") == 2
+    assert ran.stderr.count("cca: 1 packets with data are more than 2^30 bytes") == 2
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -53,4 +53,4 @@ def test_flows_of_bbr_are_told_from_those_that_fill_the_queue(tmp_path: Path) ->
 def test_a_name_that_no_model_has_is_answered_with_those_that_ship() -> None:
     ran = wirelens("cca", "-r", "a.pcap", "--egress", "b.pcap", "--model", "ccc")
     assert ran.status == 1
-    assert "no model that ships has this name" in ran.stderr and "cca" in ran.stderr
+    assert "no shipped model has this name" in ran.stderr and "cca" in ran.stderr

@@ -156,17 +156,17 @@ def test_one_direction_alone_says_what_is_missing(tmp_path: Path) -> None:
     returning = [frame for frame in frames if frame.data[26:30] == RECEIVER[0]]
     write_pcap(forth, [frame for frame in frames if frame not in returning])
     write_pcap(back, returning)
-    (row,) = told("-r", forth, stderr="no acknowledgement of it came back")
+    (row,) = told("-r", forth, stderr="but no acknowledgement of it")
     assert row["missing"] == "acks" and row["flight_bytes"] is None
     assert row["sent_bytes"] == 6000
-    assert told("-r", back, stderr="acknowledge data of which none passed the tap") == []
+    assert told("-r", back, stderr="acknowledge data that did not pass the tap") == []
 
 
 def test_udp_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "udp.pcap"
     frame = datagram(("192.0.2.1", 5), ("192.0.2.2", 5))
     write_pcap(path, [Frame(BEGIN + at, frame, len(frame)) for at in range(3)])
-    assert told("-r", path, stderr="3 packets are no TCP; UDP and QUIC") == []
+    assert told("-r", path, stderr="3 packets are not TCP; UDP and QUIC") == []
 
 
 def test_a_reset_acknowledges_nothing(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_several_flows_are_the_heaviest_first_and_bounded() -> None:
 
 def test_captures_of_one_way_of_the_testbed_are_refused_by_name() -> None:
     # Acknowledgements of the testbed take another path.
-    rows = told("-r", TAPS / "before.pcapng.gz", stderr="wanted: a tap that sees both ways")
+    rows = told("-r", TAPS / "before.pcapng.gz", stderr="wanted: a tap that sees both directions")
     assert {row["missing"] for row in rows} == {"acks"}
 
 
@@ -194,7 +194,7 @@ def test_wrong_arguments_say_what_is_wanted(capture: Path) -> None:
     for words, arguments in {
         "a rule of two taps": ("--passed", "first"),
         "--egress": ("--egress-offset", "1ms"),
-        "no whole number of slots": ("--every", "1500us"),
+        "not a whole number of slots": ("--every", "1500us"),
     }.items():
         ran = wirelens("cca", "-r", capture, *arguments)
         assert ran.status == 2 and words in ran.stderr, ran.stderr

@@ -1,5 +1,5 @@
 """The taps of `wirelens cca` where something is out of the ordinary: departures taken on the router
-itself, packets left out by chance, lists of flows that change, and what cannot be tapped.
+itself, packets not sampled, lists of flows that change, and what cannot be tapped.
 
 Links are of the tests' own, in network namespaces; without root they are skipped.
 """
@@ -144,7 +144,7 @@ def test_packets_are_left_out_by_chance_in_the_kernel(tmp_path: Path, links: Lin
         summary = finished(other.end())
     for line in summary.splitlines()[-2:]:
         taken = int(line.split(" of flows followed")[0].split()[-1])
-        left_out = int(line.split(" left out by chance")[0].split()[-1])
+        left_out = int(line.split(" not sampled")[0].split()[-1])
         assert taken > 1000 and 0.8 < taken / left_out < 1.25, line
     of = [{(row["start_ns"], row["src_port"]): row for row in told(path)} for path in (whole, half)]
     both = [key for key in of[0] if key in of[1] and key[0] > min(of[1])[0] + 1_000_000_000]

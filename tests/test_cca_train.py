@@ -36,7 +36,7 @@ def model(runs: Path) -> Path:
     ran = wirelens("train", "cca", "-r", runs, "-o", folder, *options, time_max_s=300)
     assert ran.status == 0, ran.stderr
     # Three flows of three controls, and intervals that all have seen.
-    told = re.search(r"F1 on the runs that ended training .*?(\d\.\d+)", ran.stdout.decode())
+    told = re.search(r"F1 on the validation runs .*?(\d\.\d+)", ran.stdout.decode())
     assert told, ran.stdout
     f1 = float(told[1])
     assert f1 > 0.9, ran.stdout
@@ -90,7 +90,7 @@ def test_serving_finds_what_training_found(model: Path) -> None:
 def test_the_table_says_who_fills_the_queue(model: Path) -> None:
     ran = wirelens("cca", *TAPS, "--model", model, "-q")
     assert ran.status == 0, ran.stderr
-    assert "the queue by control: bbr" in ran.stdout.decode()
+    assert "queue by congestion control: bbr" in ran.stdout.decode()
 
 
 def test_runs_are_judged_beside_guessing(model: Path, runs: Path) -> None:
@@ -198,13 +198,13 @@ def test_longer_intervals_vote_beside_those_that_make_them(runs: Path, tmp_path:
 def test_too_little_to_train_on_is_named(runs: Path, tmp_path: Path) -> None:
     for words, arguments in {
         "two at least": ("-r", runs / "one"),
-        "no flow is as long": ("-r", runs, "--slot", "10ms", "--durations", "9s"),
+        "no flow is that long": ("-r", runs, "--slot", "10ms", "--durations", "9s"),
         "beside others": ("-r", runs, "--durations", "9s"),
         "a whole number of times": ("-r", runs, "--durations", "200ms,3s"),
         "up to --votes 5": ("-r", runs, "--durations", "200ms,2s", "--votes", "5"),
         "10 or more": ("-r", runs, "--durations", "5ms"),
         "--inputs 'queue'": ("-r", runs, "--inputs", "queue"),
-        "no run of a congestion": ("-r", tmp_path),
+        "not a run of a congestion": ("-r", tmp_path),
     }.items():
         ran = wirelens("train", "cca", "-o", tmp_path / "model", "-q", *arguments)
         assert ran.status in (1, 2) and words in ran.stderr, ran.stderr

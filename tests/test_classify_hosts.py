@@ -92,7 +92,7 @@ def test_a_terminal_has_a_line_for_each_host(capture: Path) -> None:
                                 "seen"]  # fmt: skip
     assert [line.split()[0] for line in lines[1:4]] == ["10.0.0.1", "10.0.0.200", "10.0.0.2"]
     assert len(lines) == 11 and lines[1].split()[1] == "other"
-    assert "classify: 10 hosts are remembered" in ran.stderr
+    assert "classify: 10 hosts are in memory" in ran.stderr
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_hosts_that_are_forgotten_are_counted_and_have_their_row(many: Path) -> 
     ran = wirelens("classify", "-r", many, "--model", MODEL, "--by", "host", "--hosts-max", "64",
                    "--format", "csv")  # fmt: skip
     assert len(verdicts(ran.rows)) == 200
-    assert "hosts were forgotten to make room (more with --hosts-max)" in ran.stderr
+    assert "hosts were evicted from memory (more fit with --hosts-max)" in ran.stderr
     table = wirelens("classify", "-q", "-r", many, "--model", MODEL, "--by", "host")
     assert table.stdout.decode().splitlines()[-1] == "… and 150 more (--format csv shows all)"
 
@@ -170,7 +170,7 @@ def test_python_and_run_refuse_the_same(tmp_path: Path) -> None:
     ]:
         with pytest.raises(package.OptionError, match=match):
             package.classify_flows(DEMO, model, by="host", **options)
-    with pytest.raises(package.OptionError, match="by: `colour` is no kind of row"):
+    with pytest.raises(package.OptionError, match="by: `colour` is not a kind of row"):
         package.classify_flows(DEMO, MODEL, by="colour")  # type: ignore[call-overload]
     for lines, named in [
         ('model = "services"\nby = "host"', "services has no memory of hosts"),

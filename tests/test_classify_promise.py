@@ -134,7 +134,7 @@ def test_a_second_stage_that_hands_on_much_is_a_detour():
     kept, found, reasons = stages_worth(names, operation)
     assert (kept, found.decided[-1]) == ([1, 2], 0.18)
     assert reasons == [
-        "fastest omitted: decision-tree/1 hands on 30% of its flows; without port-table/1 18.0% "
+        "fastest omitted: decision-tree/1 passes on 30% of its flows; without port-table/1 18.0% "
         "of all go to the last stage"
     ]
     decided[0, 2] = [0.9, 0.1]

@@ -113,7 +113,7 @@ def test_no_output_takes_the_place_of_a_capture(line: tuple[str, ...], tmp_path:
     (tmp_path / "link").symlink_to(capture)
     ran = wirelens(line[0], "-r", capture, *line[1:], tmp_path / "link", "--force")
     assert ran.status == 2
-    assert f"link: would take the place of {capture}, which is read" in ran.stderr
+    assert f"link: would overwrite {capture}, which is read" in ran.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "own.pcapng"]
     assert capture.read_bytes() == DEMO.read_bytes()
 

@@ -194,9 +194,9 @@ def test_a_model_of_other_features_is_refused(made, tmp_path):
 def test_what_is_there_is_replaced_only_where_asked(made, capsys):
     folder, source = made
     run("train", *source, "-o", folder / "apps", *QUICK, status=1)
-    assert "there already; give another name, or --force" in capsys.readouterr().err
+    assert "exists; give another name, or --force" in capsys.readouterr().err
     run("train", *source, "-o", folder / "captures", "--force", *QUICK, status=1)
-    assert "there already, and no cascade" in capsys.readouterr().err
+    assert "exists and is not a cascade" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_work_that_cannot_be_read_is_named(made, capsys):
         kept.write_text("{")
     run("train", *source, "-o", folder / "broken", *QUICK, status=1)
     told = capsys.readouterr().err
-    assert "port-table-1-" in told and "remove them, and they are made anew" in told
+    assert "port-table-1-" in told and "remove them, and they are created again" in told
 
 
 def test_evaluation_finds_a_model_that_ships_by_its_name(made, capsys):
@@ -294,7 +294,7 @@ def test_evaluation_finds_a_model_that_ships_by_its_name(made, capsys):
     assert "no flow has a label of the classes bittorrent, coap" in told.err
     assert "all are foreign" in told.err and told.out.startswith("# services on ")
     run("eval", *source, "--model", "servces", status=1)
-    assert "servces: no model that ships has this name" in capsys.readouterr().err
+    assert "servces: no shipped model has this name" in capsys.readouterr().err
 
 
 def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
@@ -411,7 +411,7 @@ def test_folders_label_their_captures(tmp_path, capsys):
     assert head_of(tmp_path / "m")["classes"] == ["one", "two"]
     shutil.copy(tmp_path / "made/one/0/c00.pcap", tmp_path / "made")
     run("train", "--folders", tmp_path / "made", "-o", tmp_path / "n", status=2)
-    assert "made/c00.pcap: in no folder of a class, as are 1 captures" in capsys.readouterr().err
+    assert "made/c00.pcap: not in a folder of a class, like 1 captures" in capsys.readouterr().err
 
 
 def test_the_command_says_of_every_flow_what_python_says(made):

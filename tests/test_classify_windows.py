@@ -162,7 +162,7 @@ def test_the_command_and_the_package_say_what_trees_say(tmp_path):
     ]
     with pytest.raises(OptionError, match="every: `None`: the model was trained on windows"):
         classify_flows(CALL, model)
-    with pytest.raises(OptionError, match="consumers: `2`: windows are told by one thread"):
+    with pytest.raises(OptionError, match="consumers: `2`: windows are reported by one thread"):
         classify_flows(CALL, model, every=1, consumers=2)
     counted = wirelens("classify", "-q", "-r", CALL, "--model", model, "--every", "1s").stdout
     assert counted.split()[:2] == [b"label", b"windows"]

@@ -240,4 +240,4 @@ def test_what_cannot_be_meant_is_refused_with_what_is_wanted(tmp_path: Path, mod
 def test_a_capture_in_one_direction_is_named(model: Path) -> None:
     ran = wirelens("l4s", "-r", CAPTURE, "-m", model, "--to", "10.2.1.2", "dst net 10.2.0.0/16")
     assert ran.status == 0
-    assert "no packet was acknowledged: was it captured at the receiver" in ran.stderr
+    assert "no packet was acknowledged; wanted: both directions" in ran.stderr

@@ -51,7 +51,7 @@ def test_settings_are_changed_one_by_one_and_files_are_not_overwritten(scenario,
     ("setting", "words"),
     [
         ("router=mode=red", "`mode`: wanted dualpi2, partitioned or tail-drop"),
-        ("routr=1", "`routr` is no key; wanted one of rate_bps"),
+        ("routr=1", "`routr` is not a key; wanted one of rate_bps"),
         ("control=oracle", "`oracle` names no control; wanted none"),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_scenario_that_is_none_is_refused_with_its_line(tmp_path):
     path.write_text("seed 1\nqueue 3\n")
     ran = wirelens("testbed", "simulate", path)
     assert ran.status == 1
-    assert f"{path}: line 2: `queue` is no key" in ran.stderr
+    assert f"{path}: line 2: `queue` is not a key" in ran.stderr
     assert "No such file" in wirelens("testbed", "simulate", tmp_path / "none").stderr
     with pytest.raises(OutputError, match="none/trace"):
         l4s.simulate(SCENARIO, trace=tmp_path / "none/trace")

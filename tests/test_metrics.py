@@ -102,7 +102,7 @@ def test_counts_agree_with_what_is_printed(all_on: tuple[Scraped, str]) -> None:
     assert total("wirelens_packets_received_total") == int(captured) == 4944
     for name, *parts in numbers(
         said,
-        r"^(\w+): (\d+) processed = (\d+) counted \+ (\d+) without .* \+ (\d+) cut short",
+        r"^(\w+): (\d+) processed = (\d+) counted \+ (\d+) without .* \+ (\d+) truncated",
     ):
         processed, _, _, cut = map(int, parts)
         instances = 2 if name == "classify" else 1
@@ -139,7 +139,7 @@ def test_verdicts_agree_with_what_is_printed(all_on: tuple[Scraped, str]) -> Non
 def test_logs_and_latencies_agree_with_what_is_printed(all_on: tuple[Scraped, str]) -> None:
     scraped, said = all_on
     [kept] = numbers(
-        said, r"^packetlog: (\d+) seen = (\d+) kept \+ (\d+) passed over \+ (\d+) lost$"
+        said, r"^packetlog: (\d+) seen = (\d+) stored \+ (\d+) skipped by the mode \+ (\d+) lost$"
     )
     for what, count in zip(("seen", "kept", "passed_over", "lost"), kept, strict=True):
         assert scraped.sum(f"wirelens_packetlog_packets_{what}_total") == int(count)
@@ -161,7 +161,7 @@ def test_logs_and_latencies_agree_with_what_is_printed(all_on: tuple[Scraped, st
     [(missing,)] = numbers(said, r"^latency: (\d+) packets without a latency")
     assert scraped.sum("wirelens_latency_missing_packets_total") == int(missing)
     assert scraped.sum("wirelens_cca_packets_total") == 4944
-    [(other,)] = numbers(said, r"^cca: (\d+) packets are no TCP")
+    [(other,)] = numbers(said, r"^cca: (\d+) packets are not TCP")
     assert scraped.sum("wirelens_cca_packets_total", outcome="not_tcp") == int(other)
 
 
@@ -211,7 +211,7 @@ def test_malformed_packets_are_counted_by_cause(tmp_path: Path) -> None:
         run.wait_for("the page stays open")
         scraped, said = run.scrape(), run.end()
     malformed = numbers(said, r"^flows: .*; (\d+) malformed")
-    cut = numbers(said, r"^flows: .* (\d+) cut short")
+    cut = numbers(said, r"^flows: .* (\d+) truncated")
     assert int(malformed[0][0]) + int(cut[0][0]) == 3, said
     adds_up(scraped, "flows")
 
@@ -267,7 +267,7 @@ def test_a_live_run_counts_while_it_goes_on_and_agrees_in_the_end(
         adds_up(after, application)
     [(measured, p50, p99)] = numbers(
         said,
-        r"^classify: latency of (\d+) verdicts that a frame decided: p50 ([\d.]+) µs, "
+        r"^classify: latency of (\d+) verdicts decided by a frame: p50 ([\d.]+) µs, "
         r"p99 ([\d.]+) µs",
     )
     name = "wirelens_classify_decision_latency_seconds"

@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_named_with_its_line(folder: Path) -> None:
         ('country = "wirelens.toml"', ["wirelens.toml: ", "MaxMind's format"]),
         ('asn = "cut.mmdb"', ["cut.mmdb: "]),
         ('local = ["10.0.0.1/8"]', ["`10.0.0.1/8` has bits behind its first 8"]),
-        ('local = ["lan"]', ["`lan` is no prefix", "10.0.0.0/8"]),
+        ('local = ["lan"]', ["`lan` is not a prefix", "10.0.0.0/8"]),
         ('as = "asn.mmdb"', ["did you mean `asn`?"]),
     ]:
         (folder / "cut.mmdb").write_bytes(good[: len(good) // 2] + good[-200:])
@@ -179,17 +179,17 @@ def test_files_are_read_again_at_a_hangup(folder: Path) -> None:
     with new_link() as link, Listening(folder, "run", "-c", folder / "wirelens.toml") as live:
         link.send(datagrams(3))
         live.signal(signal.SIGHUP)
-        live.wait_for(r"\[networks\] was read again")
+        live.wait_for(r"\[networks\] was reloaded")
         wait_until(lambda: len(rows()) >= 3, "rows", 15)
         systems.write_bytes(database({"198.19.0.0/16": system(2, "Two")}))
         live.signal(signal.SIGHUP)
-        live.wait_for(r"(?s)\[networks\] was read again.*\[networks\] was read again")
+        live.wait_for(r"(?s)\[networks\] was reloaded.*\[networks\] was reloaded")
         link.send(datagrams(3, port=54))
         live.signal(signal.SIGHUP)
         # What is damaged by then is refused, and what was read before stays in force.
         systems.write_bytes(b"not any more")
         live.signal(signal.SIGHUP)
-        live.wait_for(r"asn\.mmdb: .*\n.*were not taken up, and those before stay in force")
+        live.wait_for(r"asn\.mmdb: .*\n.*were not applied; the previous ones stay in force")
         link.send(datagrams(3, port=55))
         assert live.end().status == 0
     by_port = {(row["dst_port"], row["dst_asn"], row["dst_as_org"]) for row in rows()}

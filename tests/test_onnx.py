@@ -111,7 +111,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for bytes_ in (b"", b"no model", whole[: len(whole) // 2]):
         path.write_bytes(bytes_)
-        assert "no ONNX model that ONNX Runtime can run" in refused()
+        assert "not an ONNX model that ONNX Runtime can run" in refused()
     forest_file(flows, path, zipmap=True)
     assert "zipmap off" in refused(output="output_probability")
 
@@ -260,6 +260,6 @@ def test_the_command_serves_a_model_of_ones_own(tmp_path: Path) -> None:
     cascade_of(tmp_path / "broken", b"no model", features, columns)
     broken = classify(tmp_path / "broken")
     assert broken.returncode == 1
-    assert "slow.onnx: no ONNX model that ONNX Runtime can run" in broken.stderr
-    with pytest.raises(ModelError, match="slow.onnx: no ONNX model that ONNX Runtime can run"):
+    assert "slow.onnx: not an ONNX model that ONNX Runtime can run" in broken.stderr
+    with pytest.raises(ModelError, match="slow.onnx: not an ONNX model that ONNX Runtime can run"):
         load(tmp_path / "broken")

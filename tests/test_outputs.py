@@ -180,7 +180,7 @@ def test_rows_before_a_disk_was_full_are_kept_and_can_be_recovered(
     ran = wirelens(*words, out)
     refused(ran, out)
     partial = disk / f"flows.{suffix}.partial"
-    assert f"the rows before are kept in `{partial}`" in ran.stderr, ran.stderr
+    assert f"the previous rows are in `{partial}`" in ran.stderr, ran.stderr
     saved = tmp_path / f"saved.{suffix}"
     ran = wirelens("recover", partial, "-o", saved)
     assert ran.status == 0, ran.stderr

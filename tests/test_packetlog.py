@@ -115,7 +115,7 @@ def test_modes_of_ones_own(tmp_path: Path, model: Path, capture: Path) -> None:
     assert "night" in listed.stdout.decode() and "log-minimum" in listed.stdout.decode()
     log = tmp_path / "log"
     ran = record(log, model, "-r", capture, "--settings", settings, "--mode", "night")
-    assert "400 seen = 50 kept + 350 passed over + 0 lost" in ran.stderr
+    assert "400 seen = 50 stored + 350 skipped by the mode + 0 lost" in ran.stderr
     assert stats(log)["anomalous"]["kept_bytes"] == 50 * (HEADERS + 16)
     settings.write_text(
         "[modes.odd]\nbenign = 'none'\nanomalous = 'full'\n[modes.odd.classes]\nscan = 'full'\n"
@@ -182,7 +182,7 @@ def test_a_log_is_gone_on_with_and_compressed(tmp_path: Path, model: Path, captu
     assert sum(int(row["packets"]) for row in read.rows) == before
     # Each block is a section, which says what the others say.
     told = wirelens("info", "-r", log).stdout.decode()
-    assert re.search(r"^sections +\d+ that say this$", told, re.MULTILINE), told
+    assert re.search(r"^sections +\d+ with this description$", told, re.MULTILINE), told
     assert told.count("written by") == len(read.rows) == told.count("interface 0 ")
     assert "interface 1" not in told and re.search(r"described \d+ times", told), told
 
@@ -209,11 +209,11 @@ def test_a_torn_log_is_mended(tmp_path: Path, model: Path, capture: Path) -> Non
     os.truncate(path, path.stat().st_size - 40_000)
     path.with_suffix(".idx").unlink()
     mended = wirelens(*LOG, "recover", "--log", log)
-    assert mended.status == 0 and "torn blocks mended" in mended.stderr
+    assert mended.status == 0 and "torn blocks repaired" in mended.stderr
     left = found(query(log))
     # 40,000 bytes hold 51 packets with their blocks, and a part of one.
     assert whole - 60 <= left < whole
-    assert "nothing to put right" in wirelens(*LOG, "recover", "--log", log).stderr
+    assert "nothing to repair" in wirelens(*LOG, "recover", "--log", log).stderr
 
 
 def test_a_block_that_rots_costs_itself_only(tmp_path: Path, model: Path, capture: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_block_that_rots_costs_itself_only(tmp_path: Path, model: Path, captur
     content[70_000] ^= 0xFF
     path.write_bytes(content)
     ran = query(log, "--class", "benign")
-    assert ran.status == 3 and str(path) in ran.stderr and "passed over" in ran.stderr
+    assert ran.status == 3 and str(path) in ran.stderr and "skipped" in ran.stderr
     packets = int(re.search(r"^(\d+) packets", ran.stderr, re.MULTILINE)[1])
     assert 0 < packets < whole
 
@@ -242,7 +242,7 @@ def test_a_clock_that_steps_loses_no_packet(tmp_path: Path, model: Path) -> None
     path, log = tmp_path / "steps.pcap", tmp_path / "log"
     write_pcap(path, frames)
     ran = record(log, model, "-r", path, "--block-bytes", "64K", "--file-time", "1m", "--compress")
-    assert "500 seen = 500 kept + 0 passed over + 0 lost" in ran.stderr
+    assert "500 seen = 500 stored + 0 skipped by the mode + 0 lost" in ran.stderr
     assert "packets lost" not in ran.stderr
     assert found(query(log, "-w", tmp_path / "all.pcapng")) == 500
     rows = tshark(tmp_path / "all.pcapng", "frame.time_epoch")
@@ -266,15 +266,15 @@ def test_what_cannot_be_done_is_said_with_what_can(
         (("query", "--log", log, "--from", "soon"), 2, "2026-03-01T10:00:00Z"),
         (("query", "--log", log, "--from", "2", "--to", "1"), 2, "is not before"),
         (("query", "--log", tmp_path / "none"), 1, "give the folder of a packet log"),
-        (("mode", "default", "--log", log), 1, "no recorder runs there"),
-        (("status", "--log", log), 1, "no recorder runs there"),
+        (("mode", "default", "--log", log), 1, "no recorder is running there"),
+        (("status", "--log", log), 1, "no recorder is running there"),
         (("record", "-r", capture, "-o", capture, "--model", model), 1, str(capture)),
         (
             ("record", "-r", capture, "-o", log, "--model", tmp_path),
             1,
             "model.json: No such file",
         ),
-        (("record", "-r", capture, "--threads", "2"), 2, "judged on one thread"),
+        (("record", "-r", capture, "--threads", "2"), 2, "classified on one thread"),
         (("record", "-r", capture, "--blocks", "4096", "--block-bytes", "1T"), 2, "available"),
         (("record", "-r", capture, "--check", "--block-bytes", "1T"), 2, "available"),
         (("record", "-r", capture, "--settings", "none"), 1, "give a file of settings in TOML"),
@@ -284,8 +284,8 @@ def test_what_cannot_be_done_is_said_with_what_can(
         (("-i", "lo"), 2, "wirelens packetlog record"),
         (("query", "-r", log), 2, "--log DIR"),
         (("query", "--log", log, "--host", "192.0.2.0/24"), 2, "net 192.0.2.0/24"),
-        (("query", "--log", tmp_path), 0, "no packet was kept there yet"),
-        (("stats", "--log", tmp_path), 0, "no packet was kept there yet"),
+        (("query", "--log", tmp_path), 0, "no packet was stored there yet"),
+        (("stats", "--log", tmp_path), 0, "no packet was stored there yet"),
         (("record", "-r", capture, "-o", log, "--model", "odd"), 1, "wirelens train packetlog"),
         (("record", "-r", capture, "-o", log, "--model", model, "--block-bytes", "5"), 1, "4096"),
     ]
@@ -312,5 +312,5 @@ def test_a_model_that_is_none_is_refused(tmp_path: Path, model: Path, capture: P
 def test_the_demo_is_kept_by_the_model_that_ships(tmp_path: Path) -> None:
     ran = wirelens(*LOG, "record", "-r", DEMO, "-o", tmp_path / "log")
     assert ran.status == 0, ran.stderr
-    assert "4944 seen = 4944 kept" in ran.stderr
+    assert "4944 seen = 4944 stored" in ran.stderr
     assert found(query(tmp_path / "log")) == 4944

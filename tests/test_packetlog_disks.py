@@ -90,7 +90,7 @@ def test_a_slow_disk_is_answered_by_keeping_less_until_it_is_fast_again(
         seen(log, sent + 300)
         ran = run.end()
     assert ran.status == 1, ran.stderr
-    assert "packets that were to be kept are lost (writer_behind" in ran.stderr, ran.stderr
+    assert "packets that should be stored are lost (writer_behind" in ran.stderr, ran.stderr
     counts = accounted(ran)
     assert counts["seen"] == sent + 300
     # No packet waited for the disk in vain: what there was no room for is all that is missing.

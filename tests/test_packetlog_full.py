@@ -56,7 +56,7 @@ def test_a_capture_that_does_not_fit_is_an_error_with_a_true_account(
     query = wirelens("packetlog", "query", "--log", log)
     assert query.status == 0 and query.stderr.startswith(f"{counts['kept']} packets")
     text = wirelens("packetlog", "stats", "--log", log).stdout.decode()
-    assert "that were to be kept are lost: disk_full" in text, text
+    assert "that should be stored are lost: disk_full" in text, text
 
 
 def test_a_disk_of_64_kib_takes_nothing_and_says_so(

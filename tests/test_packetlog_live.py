@@ -192,7 +192,7 @@ def test_a_folder_that_goes_away_is_named_and_counted(
         link.send(frames(300))
         seen(log, 900)
         ran = run.end()
-    assert ran.status == 1 and "leave the files of a log alone" in ran.stderr, ran.stderr
+    assert ran.status == 1 and "do not change the files of a log" in ran.stderr, ran.stderr
     counts = accounted(ran)
     assert counts["seen"] == 900 and query(log) == counts["kept"] > 0 and counts["lost"] == 300
 

@@ -395,7 +395,7 @@ def test_drawn_packets_are_like_benign_ones_column_by_column():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("-r", "nowhere"), "nowhere: no folder; wanted: a run of the testbed"),
+        (("-r", "nowhere"), "nowhere: not a folder; wanted: a testbed run"),
         (("-r", SAMPLES / "latency"), "a run of kind 'latency'; wanted: one of attacks"),
         (("-r", ROOT / "docs"), "neither run.json nor MANIFEST.tsv in it or below"),
         (("-r", SERVICES), "benign packets alone in 1 captures"),
@@ -423,6 +423,6 @@ def test_a_model_of_another_version_is_refused(made, tmp_path, capsys):
     told = json.loads((tmp_path / "old/model.json").read_text())
     seal(tmp_path / "old", json.dumps(told | {"schema": "0" * 64}))
     run("eval", "-r", ATTACKS, "--model", tmp_path / "old", "-q", status=1)
-    assert "its columns mean something else" in capsys.readouterr().err
+    assert "its columns have another meaning" in capsys.readouterr().err
     run("eval", "-r", ATTACKS, "--model", tmp_path / "none", "-q", status=1)
     assert "none: No such file or directory" in capsys.readouterr().err

@@ -212,7 +212,7 @@ def test_a_port_that_is_taken_is_named() -> None:
         assert port is not None
         refused = wirelens("run", "-r", str(DEMO), "--page", port[1])
         assert refused.status == 1
-        assert "another program listens there" in refused.stderr
+        assert "the port is in use" in refused.stderr
 
 
 def test_events_come_without_being_asked_again(demo: str) -> None:

@@ -144,7 +144,7 @@ def test_a_renewed_certificate_is_taken_up(tmp_path: Path) -> None:
         process.send_signal(signal.SIGHUP)
         os.write(writing, capture[sent : sent + 4096])
         told = next(line for line in lines if "one.key" in line)
-        assert "the certificate before stays in force" in told
+        assert "the previous certificate stays in force" in told
         assert shown(port) == after
     finally:
         process.kill()

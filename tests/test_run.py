@@ -170,10 +170,10 @@ def changed(**more: dict[str, object]) -> Callable[[Path], Settings]:
         (changed(flow={"output": "x.csv"}), ": there is no table [flow]; did you mean `flows`?"),
         (changed(flows={"idle-timout": "3s"}), "[flows] has no key `idle-timout`; did you mean `idle-timeout`?"),
         (changed(flows={"idle-timeout": 5}), "[flows] idle-timeout: wanted a number with a unit"),
-        (changed(flows={"idle-timeout": "60s"}), "[flows] wants an idle time-out of 60 s, [classify] wants 120 s"),
+        (changed(flows={"idle-timeout": "60s"}), "[flows] wants an idle timeout of 60 s, [classify] wants 120 s"),
         (changed(flows={"window": "1s"}), "[flows] wants windows of 1 s"),
-        (changed(top={"by": "sender"}), "[top] by: `sender` is no key to add up by"),
-        (changed(classify={"model": "servces"}), "[classify] model: servces: no model that ships"),
+        (changed(top={"by": "sender"}), "[top] by: `sender` is not a key to aggregate by"),
+        (changed(classify={"model": "servces"}), "[classify] model: servces: no shipped model"),
         (changed(classify={"unknown-below": 2}), "[classify] unknown-below: "),
         (changed(input={"pace": 0}), "[input] pace = 0; wanted 0.001"),
         (changed(run={"threads": 0}), "[run] threads = 0; wanted 1 to 256"),
@@ -231,7 +231,7 @@ def test_a_capture_is_no_output(tmp_path: Path) -> None:
     tables = all_on(tmp_path, capture)
     tables["flows"]["force"] = True
     ran = run(tmp_path, written(tables))
-    assert ran.status == 2 and "would take the place of" in ran.stderr
+    assert ran.status == 2 and "would overwrite" in ran.stderr
     assert capture.read_bytes() == DEMO.read_bytes()
 
 
@@ -265,17 +265,17 @@ def test_a_reader_that_has_seen_enough_ends_the_run_in_silence(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        ({"service": "ssh"}, "does nothing with the flows"),
-        ({"cca": True}, "says of no flow"),
+        ({"service": "ssh"}, "has no action"),
+        ({"cca": True}, "has no condition"),
         (
             {"service": "ssh", "device": "Aria", "cca": True},
             "more than one of service, device",
         ),
         (
             {"service": "ssh", "keep": "full"},
-            "nothing is kept without a [packetlog] table",
+            "keep: needs a [packetlog] table",
         ),
-        ({"device": "Aria", "cca": True}, "no application of this run says so"),
+        ({"device": "Aria", "cca": True}, "no application of this run provides it"),
         ({"service": "sshh", "cca": True}, "has no `sshh`; did you mean `ssh`?"),
         (
             {"service": "ssh", "kep": "full"},

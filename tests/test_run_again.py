@@ -80,7 +80,7 @@ def test_the_first_label_holds_until_the_second_is_there(tmp_path: Path) -> None
     [
         ({}, {"device": "unknown"}, "or classify-again = true"),
         ({}, {"device": "unknown", "classify-again": False}, "does nothing"),
-        ({}, {"device": "icmp", "classify-again": True}, "no model is asked"),
+        ({}, {"device": "icmp", "classify-again": True}, "without a model"),
         ({}, {"bytes": "1M", "classify-again": True}, "a rule about service or device"),
     ],
 )

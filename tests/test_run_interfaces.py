@@ -143,8 +143,8 @@ def test_a_count_ends_a_run_on_several_interfaces(tmp_path: Path, links: Link) -
 
 def test_interfaces_that_make_no_sense_together_are_refused(tmp_path: Path, links: Link) -> None:
     for interfaces, wanted in [
-        (["wl0", "wl0"], "wirelens.toml:2: [input] interface: wl0 is listened on already"),
-        (["wl0", "any"], "wirelens.toml:2: [input] interface: any is listened on already"),
+        (["wl0", "wl0"], "wirelens.toml:2: [input] interface: wl0 is already captured"),
+        (["wl0", "any"], "wirelens.toml:2: [input] interface: any is already captured"),
         (["wl0", "wl9"], "wl9"),
     ]:
         ran = run(tmp_path, written(tables(tmp_path, interfaces)), "--check")

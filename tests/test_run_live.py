@@ -83,7 +83,7 @@ def test_a_hangup_begins_new_files_and_changes_rules(link: Link, tmp_path: Path)
         path.write_text(written(tables, [rule | {"keep": "none"}]))
         live.signal(signal.SIGHUP)
         live.wait_for("rules were changed: 1 in force")
-        live.wait_for(r"packets waited \d+\.\d{3} ms for the settings")
+        live.wait_for(r"packets waited \d+\.\d{3} ms for the reload")
         wait_until((tmp_path / "flows.csv").exists, "the first file is complete")
         link.send([datagram(*flow, length=400)] * 30)
         time.sleep(0.5)
@@ -93,14 +93,14 @@ def test_a_hangup_begins_new_files_and_changes_rules(link: Link, tmp_path: Path)
         tables["top"]["window"] = "2s"
         path.write_text(written(tables, [rule | {"keep": "none"}]))
         live.signal(signal.SIGHUP)
-        live.wait_for(r"\[top\] was changed: that takes effect with the next start")
+        live.wait_for(r"\[top\] was changed: takes effect at the next start")
         link.send([datagram(*flow, length=400)] * 10)
         ran = live.end()
     assert ran.status == 0, ran.stderr
     assert "[flows] has no key `idle`; did you mean `idle-timeout`?" in ran.stderr
     assert identity(ran)["processed"] == 60
     said = next(line for line in ran.stderr.splitlines() if " seen = " in line)
-    assert said == "packetlog: 60 seen = 20 kept + 40 passed over + 0 lost", ran.stderr
+    assert said == "packetlog: 60 seen = 20 stored + 40 skipped by the mode + 0 lost", ran.stderr
     flows = [row for path in tmp_path.glob("flows*.csv") for row in rows(path)]
     assert [int(row["src_packets"]) for row in flows] == [60]
 

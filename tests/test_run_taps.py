@@ -135,7 +135,7 @@ def test_a_damaged_downstream_tap_ends_with_the_status_of_damage(tmp_path: Path)
 MISTAKES: dict[str, tuple[Tables, str, str]] = {
     "nothing there": ({"cca": {"egress": "nowhere.pcap"}}, "egress", "no such file"),
     "the same capture": ({"cca": {"egress": BEFORE}}, "egress", "upstream of the queue as well"),
-    "no capture": ({"cca": {"egress": __file__}}, "egress", "which is no capture"),
+    "no capture": ({"cca": {"egress": __file__}}, "egress", "which is not a capture"),
     "an interface": ({"cca": {"egress": "lo"}}, "egress", "is an interface"),
     "standard input twice": (
         {"input": {"read": "-"}, "cca": {"egress": "-"}}, "egress", "only once",
@@ -187,7 +187,7 @@ def test_rows_do_not_take_the_place_of_the_downstream_tap(tmp_path: Path) -> Non
     asked = tables(tmp_path, {}, after)
     asked["flows"] |= {"output": after, "force": True}
     ran = run(tmp_path, written(asked), "--check")
-    assert ran.status == 2 and "would take the place of" in ran.stderr, ran.stderr
+    assert ran.status == 2 and "would overwrite" in ran.stderr, ran.stderr
     assert after.read_bytes() == AFTER.read_bytes()
 
 

@@ -29,7 +29,7 @@ def test_a_link_type_that_is_not_decoded_is_named(tmp_path: Path, name: str) -> 
     write_pcap(path, [Frame(n, b"\x41\x88", 2) for n in range(5)], link=195)
     command = [word.format(out=out) for word in COMMANDS[name]]
     ran = wirelens(*command, "-q", "-r", path)
-    said = "5 packets of link type IEEE802_15_4_WITHFCS (195): nothing is read of their headers"
+    said = "5 packets of link type IEEE802_15_4_WITHFCS (195): their headers are not decoded"
     assert (ran.status, said in ran.stderr) == (3, True), ran.stderr
 
 
@@ -79,7 +79,7 @@ def test_stamps_outside_of_64_bits_of_nanoseconds_are_counted(tmp_path: Path) ->
     section = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
     ticks = (2**64 - 1, 0x8000_0000_0000_0000, 1_700_000_000_000_000)
     path.write_bytes(section + interface(b"") + b"".join(map(packet, ticks)))
-    said = "2 packets have stamps outside of the years 1677 to 2262"
+    said = "2 packets have timestamps outside the years 1677 to 2262"
     for name in ("top", "flows", "classify"):
         assert said in wirelens(*COMMANDS[name], "-q", "-r", path).stderr, name
     (row,) = map(json.loads, wirelens("info", "--format", "jsonl", "-r", path).stdout.splitlines())
@@ -159,8 +159,8 @@ def test_one_unreadable_file_in_a_folder_does_not_end_the_run(
     ran = wirelens(*command, "--format", "csv", "-r", tmp_path)
     assert ran.status == 3, ran.stderr
     assert f"wirelens: {tmp_path / 'bad.pcap'}: " in ran.stderr
-    assert "left out of folders as unreadable: 1" in ran.stderr
-    assert "left out of folders as no captures: 1" in ran.stderr
+    assert "skipped in folders, as they cannot be read: 1" in ran.stderr
+    assert "skipped in folders, as they are not captures: 1" in ran.stderr
     assert len(ran.rows) == len(wanted.rows) > 0
     # Named by itself it is an error.
     assert wirelens(*command, "-r", tmp_path / "bad.pcap").status == 1
@@ -176,8 +176,8 @@ def test_no_capture_is_silently_empty() -> None:
             return f"exit status {ran.status}"
         if ran.rows or ran.status == 1 or ran.stderr.startswith("0 packets captured"):
             return None
-        named = ("nothing is read of their headers", "wirelens: ", " malformed (")
-        is_cut = " + 0 cut short" not in ran.stderr
+        named = ("their headers are not decoded", "wirelens: ", " malformed (")
+        is_cut = " + 0 truncated" not in ran.stderr
         return None if is_cut or any(word in ran.stderr for word in named) else ran.stderr
 
     faults = {path.name: said for path, said in in_parallel(fault, captures("formats")) if said}

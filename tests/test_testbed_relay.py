@@ -265,4 +265,4 @@ def test_a_line_that_is_no_command_ends_it_with_an_error(ends: Ends, tmp_path: P
         relay.tell("delay ab soon")
         ran = relay.ended()
     assert (ran.status, ran.stdout) == (2, b"")
-    assert ran.stderr.startswith("wirelens: `delay ab soon` is no command of a relay; ")
+    assert ran.stderr.startswith("wirelens: `delay ab soon` is not a command of a relay; ")

@@ -187,7 +187,7 @@ def test_an_interrupted_run_cleans_up_before_it_ends(tmp_path: Path, number: int
     run.send_signal(number)
     _, said = run.communicate(timeout=30)
     assert run.returncode == 130
-    assert "interrupted; all is removed" in said
+    assert "interrupted; everything was removed" in said
     assert not left_behind()
     assert not list(tmp_path.iterdir())
 

@@ -172,7 +172,7 @@ def test_what_cannot_be_exported_is_named() -> None:
     assert "missing=-1: a value of a bit" in refused(XGBClassifier(n_estimators=2, missing=-1))
     few = {"n_estimators": 2, "verbosity": -1}
     assert "unscaled" in refused(DecisionTreeClassifier(), matrix * 3.0)
-    assert "no trees that can be exported" in refused(LogisticRegression())
+    assert "not trees that can be exported" in refused(LogisticRegression())
     assert "objective regression; wanted: multiclass" in refused(LGBMRegressor(**few))
     dump = LGBMClassifier(**few).fit(matrix, flows.labels).booster_.dump_model()
     for key, value, wanted in [

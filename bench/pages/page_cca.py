@@ -200,7 +200,7 @@ def seven() -> str:
 
 
 def left_out() -> str:
-    """Packets left out by chance: intervals of 10 s with no flow beside."""
+    """Packets not sampled: intervals of 10 s with no flow beside."""
     found = chosen(rows("equal"), {"test": "equal", "background": "0", "duration": "10s"})
     parts = sorted({row["share"] for row in found}, reverse=True)
     of_part = [chosen(found, {"share": part}) for part in parts]

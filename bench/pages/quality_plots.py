@@ -165,7 +165,7 @@ def by_share(rows: list[Row], title: str) -> Figure:
     best = [best_deepcci(some, "10s") for some in of_share]
     draw(axes, [*curves, Curve("DeePCCI, the best of its readings", PEER, "-", best)])
     ticks = [f"{1 - share:.0%}" for share in shares]
-    return finished(axes, ticks, ("packets left out by chance", MEAN_F1), title)
+    return finished(axes, ticks, ("packets not sampled", MEAN_F1), title)
 
 
 def by_control(rows: list[Row], title: str) -> Figure:

@@ -80,8 +80,8 @@ function order(a, b) {
 }
 
 const TRAFFIC = [
-  ["start_ns", "timestamp", "When the period begins."],
-  ["period_ns", "u64", "How long it is, in nanoseconds."],
+  ["start_ns", "timestamp", "Start of the period."],
+  ["period_ns", "u64", "Its length, in nanoseconds."],
   ["packets", "u64", "Packets."],
   ["bytes", "u64", "Bytes on the wire."],
   ["tcp_bytes", "u64", "Of these, bytes of TCP."],

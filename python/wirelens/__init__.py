@@ -1,16 +1,14 @@
-"""Answers questions about network traffic from every packet.
+"""Network traffic analysis of every packet. The functions are those of the commands of `wirelens`:
 
-The questions are functions, the same as the commands of `wirelens`:
-
-- `top`: who sends what, by source, pair, port, protocol or flow
-- `flows`: who talks to whom, from first packet to end, with features for models if asked
-- `classify_flows`: what each flow is, such as a service, by a trained model
+- `top`: top talkers, by source, pair, port, protocol or flow
+- `flows`: flow records, from first packet to end, optionally with features for models
+- `classify_flows`: the service or device of each flow, with a trained model
 - `latency`: RTT, jitter, retransmissions and one-way delay of flows, destinations and packets
 - `packets`: every packet as a row, in batches, however large the capture
-- `run`: several of them on one pass, with applications of your own in Python
+- `run`: several of them in one pass, with your own applications in Python
 
-Each takes a path, a folder, a list of them, or an interface, and gives a result that iterates over
-rows, hands out Arrow batches, and becomes a frame of pandas or polars.
+Each takes a path, a folder, a list of them, or an interface, and returns a result that iterates
+over rows, yields Arrow batches, and converts to pandas or polars.
 
 >>> import wirelens
 >>> table = wirelens.top("testdata/demo.pcapng", n=2)

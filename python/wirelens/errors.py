@@ -1,4 +1,4 @@
-"""What can go wrong: one class for each kind, all of them a `WirelensError`.
+"""Errors: one class for each kind, all of them a `WirelensError`.
 
 The texts are those of the command: what was seen, what was wanted, what to try.
 """
@@ -10,27 +10,27 @@ if TYPE_CHECKING:
 
 
 class WirelensError(Exception):
-    """Something that was asked for could not be done."""
+    """Base class of all errors of Wirelens."""
 
 
 class CaptureNotFoundError(WirelensError, FileNotFoundError):
-    """There is nothing under this name."""
+    """No such file or folder."""
 
 
 class CaptureUnreadableError(WirelensError, OSError):
-    """The system refuses to hand the capture out."""
+    """The capture cannot be read, such as for lack of permission."""
 
 
 class NotACaptureError(WirelensError, ValueError):
-    """A file is something else, its first header is wrong, or a folder holds no capture."""
+    """A file is not a capture, its first header is wrong, or a folder contains no capture."""
 
 
 class EmptyCaptureError(NotACaptureError):
-    """There is a file, and no byte in it."""
+    """The file is empty."""
 
 
 class FilterError(WirelensError, ValueError):
-    """Libpcap refuses the filter, for the reason it gives."""
+    """libpcap rejects the filter."""
 
 
 class FilterUnavailableError(WirelensError, RuntimeError):
@@ -38,7 +38,7 @@ class FilterUnavailableError(WirelensError, RuntimeError):
 
 
 class OptionError(WirelensError, ValueError):
-    """An argument cannot mean what was given."""
+    """An argument is invalid."""
 
 
 class OutputError(WirelensError, OSError):
@@ -46,11 +46,11 @@ class OutputError(WirelensError, OSError):
 
 
 class OutputExistsError(OutputError, FileExistsError):
-    """The file to be written is there already."""
+    """The output file already exists."""
 
 
 class TraceError(WirelensError, ValueError):
-    """A file is no trace of an L4S network, or not a whole one."""
+    """A file is not a complete trace of an L4S network."""
 
 
 class MissingPackageError(WirelensError, ImportError):
@@ -70,18 +70,18 @@ class ModelError(WirelensError, ValueError):
 
 
 class SettingsError(OptionError):
-    """Settings of a run, or what they ask for, cannot be: every mistake a line.
+    """Settings of a run are invalid: one line per mistake.
 
     Each line has the file and the number of the line, or the table and the key of a dictionary.
     """
 
 
 class ApplicationError(WirelensError, RuntimeError):
-    """An application of a run cannot go on, such as a packet log whose disk fails."""
+    """An application of a run cannot continue, such as a packet log whose disk fails."""
 
 
 class LossError(WirelensError, RuntimeError):
-    """Results of a run that were to be kept are not all there; `result` has those that are."""
+    """Results of a run are incomplete; `result` has the existing ones."""
 
     def __init__(self, text: str, result: "Run | None" = None) -> None:
         super().__init__(text)
@@ -90,15 +90,14 @@ class LossError(WirelensError, RuntimeError):
 
 
 class CaptureWarning(WirelensError, UserWarning):
-    """Packets of a capture were read and cannot be used as they are.
-
-    Such as those of a link type that is not decoded; the text has the type and the count.
+    """Packets of a capture cannot be used, such as those of a link type that is not decoded; the
+    text has the type and the count.
     """
 
 
 class DamagedCaptureWarning(CaptureWarning):
     """A capture could not be read, or not to its end; results cover the rest.
 
-    It is warned of, not raised. To have it raised:
+    It is a warning. To raise it as an error:
     ``warnings.simplefilter("error", wirelens.DamagedCaptureWarning)``.
     """

@@ -68,7 +68,7 @@ def _told(error: OSError) -> str:
     """What the system refused, and of which file."""
     if error.filename is None or error.strerror is None:
         return str(error)
-    return f"{error.filename}: {error.strerror}; give another place, or look at who may write there"
+    return f"{error.filename}: {error.strerror}; give another path, or check its permissions"
 
 
 def _failed(shown: Shown, error: Exception | str, status: int) -> int:

@@ -33,7 +33,7 @@ def plot_latency(source: questions.Source, path: str | os.PathLike[str], **argum
     Raises
     ------
     MissingPackageError
-        Where matplotlib is not installed.
+        If matplotlib is not installed.
     """
     library, figures = plots.need_library()
     found: dict[str, list[tuple[int, float, bool]]] = defaultdict(list)

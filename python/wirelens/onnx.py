@@ -49,14 +49,14 @@ def load(
     columns
         Names of the columns of the input, in its order: header bits and numbers of `features`.
     classes
-        How many classes it tells apart.
+        Number of classes.
     input, output
-        What the input and the output with the probabilities are called in the file.
+        Names of the input, and of the output with the probabilities, in the file.
 
     Raises
     ------
     ModelError
-        Where there is no ONNX Runtime, the file is no model, or it does not fit.
+        If there is no ONNX Runtime, the file is no model, or it does not fit.
     """
     return _wirelens.OnnxModel.load(
         path,

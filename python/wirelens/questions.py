@@ -1,4 +1,4 @@
-"""The questions that can be asked; each stands here with its arguments and their defaults."""
+"""The functions of the package, with their arguments and defaults."""
 
 import contextlib
 import datetime
@@ -38,7 +38,7 @@ Duration: TypeAlias = str | float | datetime.timedelta
 class Packet(NamedTuple):
     """One packet; a value that it does not have is None.
 
-    `docs/guide/python.md` and ``packets(...).fields`` tell what each means.
+    `docs/guide/python.md` and ``packets(...).fields`` describe each.
     """
 
     time_ns: int | None
@@ -213,49 +213,49 @@ def top(
     interface: str | None = None,
     duration: Duration | None = None,
 ) -> Table[Any]:
-    """Who sends what: packets and bytes on the wire by a key.
+    """Report top talkers: packets and bytes on the wire by a key.
 
     Parameters
     ----------
     source
-        A capture, a folder of captures, or a list of them; ``"-"`` is standard input. What a
-        file holds is told from its content: pcap or pcapng, plain, gzip or zstd.
+        A capture, a folder of captures, or a list of them; ``"-"`` is standard input. The format is
+        detected by content: pcap or pcapng, plain, gzip or zstd.
     by
-        What to add up by: ``"source"`` or ``"destination"`` address, ``"pair"`` of both,
-        ``"port"`` (transport protocol and the lower port), ``"protocol"``, ``"flow"``
-        (both directions of a 5-tuple together, with Community ID), or ``"name"`` (the server that
-        the flow's client named in TLS, QUIC or HTTP, or asked DNS for; reads payload).
+        Key to aggregate by: ``"source"`` or ``"destination"`` address, ``"pair"`` of both,
+        ``"port"`` (transport protocol and the lower port), ``"protocol"``, ``"flow"`` (both
+        directions of a 5-tuple together, with Community ID), or ``"name"`` (the server name that
+        the client sent in TLS, QUIC or HTTP, or queried in DNS; reads payload).
     n
-        Rows, of each window if there are windows; 0 for all.
+        Rows, with `window` per window; 0 for all.
     window
-        Add up each window of this length for itself: seconds, text such as ``"100ms"`` or
+        Report totals for each window of this length: seconds, text such as ``"100ms"`` or
         ``"5m"``, or a ``timedelta``. Windows are aligned to the epoch.
     sort
-        Order of the rows, largest first.
+        Sort rows by this measure, largest first.
     filter
-        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+        Read only frames that match this filter (pcap-filter(7)); needs libpcap.
     threads
         Threads to use, one per core by default; results do not depend on it.
     seed
-        Seed of the hash that spreads keys, drawn by default.
+        Seed of the hash table, random by default.
     decapsulate
-        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are opened, and inner headers
+        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are decapsulated, and inner headers
         reported.
     count
         Stop after this many frames, in order of time.
     snaplen
-        Use only so many bytes of each frame, as if captured with this limit.
+        Use only this many bytes of each frame, as if captured with this snapshot length.
     drop_duplicates
-        Count packets once that a SPAN port shows twice: drop those that are like one of so long
-        before but for link, TTL and header checksum, such as ``"5ms"``; reads on one thread.
+        Drop duplicates, such as those of a SPAN port: packets equal to one this long before, such
+        as ``"5ms"``, except for link header, TTL and header checksum; reads on one thread.
     max_keys
-        Keys kept at most, of each window if there are windows; packets of keys beyond are
-        counted together.
+        Maximum number of keys, with `window` per window; packets of further keys are counted
+        together.
     hash_names
-        By name: a file with a key of 32 bytes or more, by which names become pseudonyms
-        (HMAC-SHA-256).
+        With ``by="name"``: a file with a key of 32 bytes or more, with which names become
+        pseudonyms (HMAC-SHA-256).
     interface
-        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
+        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Capture starts
         with this call; Ctrl-C ends it as `duration` does.
     duration
         Stop listening after this time: seconds, text such as ``"10s"``, or a ``timedelta``.
@@ -263,22 +263,22 @@ def top(
     Returns
     -------
     Table
-        A row for each key: its columns (and ``window_start_ns`` before them with `window`,
+        One row per key: its columns (and ``window_start_ns`` before them with `window`,
         in nanoseconds since the epoch), then ``packets`` and ``bytes``.
 
     Raises
     ------
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where `source` cannot be opened.
+        If `source` cannot be opened.
     FilterError, FilterUnavailableError
-        Where `filter` cannot be used.
+        If `filter` cannot be used.
     OptionError
-        Where another argument cannot mean what was given.
+        If another argument is invalid.
 
     Warns
     -----
     DamagedCaptureWarning
-        Where a capture cannot be read to its end; rows cover what came before.
+        If a capture cannot be read to its end; rows cover the part before.
 
     Examples
     --------
@@ -377,61 +377,62 @@ def flows(
     interface: str | None = None,
     duration: Duration | None = None,
 ) -> Stream[Any]:
-    """Who talks to whom: each flow as a row, from its first packet to its end.
+    """Report flows: one row per flow, from its first packet to its end.
 
-    A flow is both directions of one 5-tuple; `docs/guide/flows.md` tells when it ends. Rows come
-    as flows end, so memory grows with the flows that are open and not with those that were.
+    A flow is both directions of one 5-tuple; `docs/guide/flows.md` defines when it ends. Rows are
+    produced as flows end, so memory grows with the number of open flows only.
 
     Parameters
     ----------
     source
         A capture, a folder of captures, or a list of them; ``"-"`` is standard input, which
-        can be read once. What a file holds is told from its content.
+        can be read once. The format is detected by content.
     filter
-        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+        Read only frames that match this filter (pcap-filter(7)); needs libpcap.
     idle_timeout
-        A flow has ended when it had no packet for so long: seconds, text such as ``"100ms"`` or
-        ``"5m"``, or a ``timedelta``.
+        Idle timeout: end a flow after this long without a packet: seconds, text such as ``"100ms"``
+        or ``"5m"``, or a ``timedelta``.
     active_timeout
-        A flow this old is cut, and goes on as another.
+        Active timeout: end a flow at this age; its next packet starts a new one.
     window
-        Give each flow once for each window of this length in which it has packets. Windows are
+        Return one row per flow and window of this length in which it has packets. Windows are
         aligned to the epoch.
     stats
         Add 52 columns: sizes in bytes, gaps between packets in nanoseconds, and packets by TCP
         flag, of both directions together and of each.
     macs
-        Add ``src_mac`` and ``dst_mac``, the MAC addresses of the flow's first frame; None where the
+        Add ``src_mac`` and ``dst_mac``, the MAC addresses of the flow's first frame; None if the
         link has none.
     names
         Whose names, units and order the columns have: ours, or those of NFStream with
         ``statistical_analysis=True`` (then `stats` and MAC addresses are included, times are in
-        milliseconds, and what is missing is 0, as there).
+        milliseconds, and missing values are 0, as there).
     read_names
-        Add 9 columns of what the payload names: application protocol, server (SNI, HTTP host, DNS),
-        ALPN, TLS version, JA4. Payload is looked at only then; one thread does it.
+        Add 9 columns of names from the payload: application protocol, server (SNI, HTTP host, DNS),
+        ALPN, TLS version, JA4. Payload is read only then, on one thread.
     hash_names
-        The same, with names as pseudonyms (HMAC-SHA-256) by the key in this file, 32 bytes or more.
+        The same, with names as pseudonyms (HMAC-SHA-256), with the key in this file, 32 bytes or
+        more.
     max_flows
-        Flows kept open at most; beyond, idle ones make room, which `end_reason` tells.
+        Maximum number of open flows; beyond, idle ones are evicted, which `end_reason` shows.
     threads
         Threads to use, one per core by default; results do not depend on it.
     seed
-        Seed of the hash that spreads flows, drawn by default.
+        Seed of the hash table, random by default.
     decapsulate
-        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are opened, and inner headers
+        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are decapsulated, and inner headers
         reported.
     count
         Stop after this many frames, in order of time.
     snaplen
-        Use only so many bytes of each frame, as if captured with this limit.
+        Use only this many bytes of each frame, as if captured with this snapshot length.
     drop_duplicates
-        Count packets once that a SPAN port shows twice: drop those that are like one of so long
-        before but for link, TTL and header checksum, such as ``"5ms"``; reads on one thread.
+        Drop duplicates, such as those of a SPAN port: packets equal to one this long before, such
+        as ``"5ms"``, except for link header, TTL and header checksum; reads on one thread.
     batch_size
-        Rows of a batch at most.
+        Maximum number of rows of a batch.
     interface
-        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
+        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Capture starts
         with this call.
     duration
         Stop listening after this time: seconds, text such as ``"10s"``, or a ``timedelta``.
@@ -439,23 +440,23 @@ def flows(
     Returns
     -------
     Stream
-        Iterates over rows; a value that a flow does not have is None. ``.fields`` has the
-        meaning and unit of each column, ``.counts`` at the end how flows ended. Where `source` is
-        a folder or a list, the last column, ``capture``, names the capture of the first packet.
+        Iterates over rows; a value that a flow does not have is None. ``.fields`` has the meaning
+        and unit of each column, ``.counts`` at the end how flows ended. If `source` is a folder or
+        a list, the last column, ``capture``, names the capture of the first packet.
 
     Raises
     ------
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where `source` cannot be opened.
+        If `source` cannot be opened.
     FilterError, FilterUnavailableError
-        Where `filter` cannot be used.
+        If `filter` cannot be used.
     OptionError
-        Where another argument cannot mean what was given.
+        If another argument is invalid.
 
     Warns
     -----
     DamagedCaptureWarning
-        At the end, where a capture cannot be read to its own.
+        At the end, if a capture cannot be read to its end.
 
     Examples
     --------
@@ -530,10 +531,10 @@ def classify_flows(
     interface: str | None = None,
     duration: Duration | None = None,
 ) -> Stream[Any]:
-    """What flows are, such as a service or a device, from their first packets, by a trained model.
+    """Classify flows, by service or device, from their first packets, with a trained model.
 
-    The same verdicts as those of the command `wirelens classify`, which
-    `docs/guide/classify.md` explains. What trains such models is `wirelens.classify`.
+    The verdicts are those of the command `wirelens classify`; `docs/guide/classify.md` explains
+    them. `wirelens.classify` trains such models.
 
     Parameters
     ----------
@@ -541,42 +542,42 @@ def classify_flows(
         A capture, a folder of captures, or a list of them; ``"-"`` is standard input, which
         can be read once.
     model
-        Name of a cascade that ships, such as ``"services"``, ``"categories"`` or ``"devices"``, or
-        the folder of one of yours: a `pathlib.Path`, or a string with a separator, such as
-        ``"./mine"``.
+        Name of a shipped cascade, such as ``"services"``, ``"categories"`` or ``"devices"``, or the
+        folder of your own: a `pathlib.Path`, or a string with a separator, such as ``"./mine"``.
     by
-        What a row is of: a ``"flow"``, or a ``"host"``, whenever its label changes and at the end,
-        so that the last row of a host is its verdict. Hosts need a model with a memory of them.
+        What each row describes: a ``"flow"``, or a ``"host"``, whenever its label changes and at
+        the end, so that the last row of a host is its verdict. Hosts need a model with host memory.
     every
-        With a model that was trained on windows their length, such as ``"1s"``: each flow is
-        told of anew in each window in which it has packets.
+        Length of windows, such as ``"1s"``, with a model that was trained on windows: each flow is
+        classified again in each window in which it has packets.
     unknown_below
-        Call a flow ``"unknown"`` where its best guess is less likely right than this
-        probability; 0 gives every flow a class. By default as the model says.
+        Label a flow ``"unknown"`` if the probability of its likeliest class is below this; 0 gives
+        every flow a class. By default the model's threshold.
     filter
-        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+        Read only frames that match this filter (pcap-filter(7)); needs libpcap.
     consumers
-        Threads that answer for the models after the first; results do not depend on it.
+        Threads for the models after the first; results do not depend on it.
     waiting_max
-        Flows that wait for more packets at most; one more is decided by the last model asked.
+        Maximum number of flows that wait for more packets; a further one is decided by the last
+        model used.
     max_flows
-        Flows kept at most; beyond, idle ones make room.
+        Maximum number of flows; beyond, idle ones are evicted.
     hosts_max
-        Hosts that a model with a memory of them remembers at most; beyond, those without flows for
-        the longest are forgotten.
+        Maximum number of hosts in a model's host memory; beyond, the hosts idle for longest are
+        evicted.
     seed
-        Seed of the hash that spreads flows, drawn by default.
+        Seed of the hash table, random by default.
     count
         Stop after this many frames, in order of time.
     snaplen
-        Use only so many bytes of each frame, as if captured with this limit.
+        Use only this many bytes of each frame, as if captured with this snapshot length.
     drop_duplicates
-        Count packets once that a SPAN port shows twice: drop those that are like one of so long
-        before but for link, TTL and header checksum, such as ``"5ms"``; reads on one thread.
+        Drop duplicates, such as those of a SPAN port: packets equal to one this long before, such
+        as ``"5ms"``, except for link header, TTL and header checksum; reads on one thread.
     batch_size
-        Rows of a batch at most.
+        Maximum number of rows of a batch.
     interface
-        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
+        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Capture starts
         with this call.
     duration
         Stop listening after this time: seconds, text such as ``"10s"``, or a ``timedelta``.
@@ -584,26 +585,25 @@ def classify_flows(
     Returns
     -------
     Stream
-        Iterates over verdicts, in the order in which they come. ``.fields`` has the
-        meaning and unit of each column, ``.counts`` at the end how many flows were odd. Where
-        `source` is a folder or a list, the last column, ``capture``, names the capture of the
-        first packet.
+        Iterates over verdicts, in the order in which they are decided. ``.fields`` has the meaning
+        and unit of each column, ``.counts`` at the end the numbers of unusual flows. If `source` is
+        a folder or a list, the last column, ``capture``, names the capture of the first packet.
 
     Raises
     ------
     ModelError
-        Where `model` is missing, was changed, or wants what this version does not extract.
+        If `model` is missing, was changed, or needs features that this version does not extract.
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where `source` cannot be opened.
+        If `source` cannot be opened.
     FilterError, FilterUnavailableError
-        Where `filter` cannot be used.
+        If `filter` cannot be used.
     OptionError
-        Where another argument cannot mean what was given.
+        If another argument is invalid.
 
     Warns
     -----
     DamagedCaptureWarning
-        At the end, where a capture cannot be read to its own.
+        At the end, if a capture cannot be read to its end.
 
     Examples
     --------
@@ -614,7 +614,7 @@ def classify_flows(
     [('dns', 168), ('unknown', 49)]
     """
     if model is None:
-        raise OptionError('model: none is given; give "services", "devices" or a folder of yours')
+        raise OptionError('model: missing; give "services", "devices" or a folder of yours')
     inputs = _inputs(
         source, filter, None, True, count, snaplen, interface, duration,
         drop_duplicates,
@@ -661,7 +661,7 @@ def latency(
 ) -> Stream[Any]:
     """RTT, jitter, retransmissions and queueing delay of flows, destinations or packets.
 
-    RTT is measured from the capture point to an end and back, by what answers a packet: an ACK
+    RTT is measured from the capture point to an end and back, by the answer to a packet: an ACK
     (cumulative or selective, with timestamps), a DNS response, QUIC's spin bit.
     `docs/guide/latency.md` defines every column.
 
@@ -671,43 +671,43 @@ def latency(
         A capture, a folder of captures, or a list of them; ``"-"`` is standard input, which
         can be read once.
     by
-        What a row is of: a ``"flow"`` that has ended, a ``"destination"``, which is an address
-        that answers, or a ``"packet"`` and its latency.
+        What each row describes: a ``"flow"`` that has ended, a ``"destination"``, which is an
+        address that answers, or a ``"packet"`` and its latency.
     every
         Report destinations for each period of this length: seconds, text such as ``"10s"``, or a
         ``timedelta``.
     filter
-        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+        Read only frames that match this filter (pcap-filter(7)); needs libpcap.
     egress
         Captures of a second tap: rows are one-way delays of each direction of a flow, or of each
         packet with ``by="packet"``.
     egress_offset
-        Added to the timestamps of the second tap; by default estimated from the least delays,
+        Added to the timestamps of the second tap; by default estimated from the smallest delays,
         ``0`` for taps of one clock.
     delayed_ack
         Shortest delayed-ACK timer, by default 35 ms: an ACK of a single packet that is later than
-        the least RTT by this much is marked, and is no RTT sample.
+        the minimum RTT by this much is marked, and is no RTT sample.
     sharp_change, sharp_share
         A sharp change is at least this much, and at least this share of the latency before.
     max_flows, max_waiting
-        Flows measured at once, and packets that wait for an ACK, of all flows; what finds no room
-        is counted.
+        Maximum numbers of flows measured, and of packets that wait for an ACK, over all flows;
+        further ones are counted.
     seed
-        Seed of the hash that spreads flows, drawn by default.
+        Seed of the hash table, random by default.
     decapsulate
-        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are opened, and inner headers
+        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are decapsulated, and inner headers
         reported.
     count
         Stop after this many frames, in order of time.
     snaplen
-        Use only so many bytes of each frame, as if captured with this limit.
+        Use only this many bytes of each frame, as if captured with this snapshot length.
     drop_duplicates
-        Count packets once that a SPAN port shows twice: drop those that are like one of so long
-        before but for link, TTL and header checksum, such as ``"5ms"``; reads on one thread.
+        Drop duplicates, such as those of a SPAN port: packets equal to one this long before, such
+        as ``"5ms"``, except for link header, TTL and header checksum; reads on one thread.
     batch_size
-        Rows of a batch at most.
+        Maximum number of rows of a batch.
     interface
-        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
+        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Capture starts
         with this call.
     duration
         Stop listening after this time: seconds, text such as ``"10s"``, or a ``timedelta``.
@@ -716,21 +716,21 @@ def latency(
     -------
     Stream
         Iterates over rows; a value that a row does not have is None. ``.fields`` has the
-        meaning and unit of each column, ``.counts`` at the end what was not measured, by cause.
+        meaning and unit of each column, ``.counts`` at the end the packets not measured, by cause.
 
     Raises
     ------
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where `source` cannot be opened.
+        If `source` cannot be opened.
     FilterError, FilterUnavailableError
-        Where `filter` cannot be used.
+        If `filter` cannot be used.
     OptionError
-        Where another argument cannot mean what was given.
+        If another argument is invalid.
 
     Warns
     -----
     DamagedCaptureWarning
-        At the end, where a capture cannot be read to its own.
+        At the end, if a capture cannot be read to its end.
 
     Examples
     --------
@@ -788,7 +788,7 @@ def packets(
 ) -> Stream[Packet]:
     """Every packet as a row, in batches, however large the capture.
 
-    Packets of several captures come in order of time.
+    Packets of several captures are merged in order of time.
 
     Parameters
     ----------
@@ -796,27 +796,26 @@ def packets(
         A capture, a folder of captures, or a list of them; ``"-"`` is standard input, which
         can be read once.
     filter
-        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+        Read only frames that match this filter (pcap-filter(7)); needs libpcap.
     frame
-        Add the column ``frame``: so many of the first bytes that were captured, link header
-        included, at most.
+        Add the column ``frame``: at most this many of the first captured bytes, including the link
+        header.
     payload
-        Add the column ``payload``: so many of the first bytes that the transport carries, at
-        most.
+        Add the column ``payload``: at most this many of the first bytes of transport payload.
     batch_size
-        Rows of a batch at most. A batch also ends when it holds 16 MiB of bytes.
+        Maximum number of rows of a batch. A batch also ends at 16 MiB.
     decapsulate
-        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are opened, and inner headers
+        Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are decapsulated, and inner headers
         reported.
     count
         Stop after this many frames, in order of time.
     snaplen
-        Use only so many bytes of each frame, as if captured with this limit.
+        Use only this many bytes of each frame, as if captured with this snapshot length.
     drop_duplicates
-        Count packets once that a SPAN port shows twice: drop those that are like one of so long
-        before but for link, TTL and header checksum, such as ``"5ms"``; reads on one thread.
+        Drop duplicates, such as those of a SPAN port: packets equal to one this long before, such
+        as ``"5ms"``, except for link header, TTL and header checksum; reads on one thread.
     interface
-        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Listening begins
+        An interface to listen on instead of `source`; needs root, or CAP_NET_RAW. Capture starts
         with this call.
     duration
         Stop listening after this time: seconds, text such as ``"10s"``, or a ``timedelta``.
@@ -829,16 +828,16 @@ def packets(
     Raises
     ------
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where `source` cannot be opened.
+        If `source` cannot be opened.
     FilterError, FilterUnavailableError
-        Where `filter` cannot be used.
+        If `filter` cannot be used.
     OptionError
-        Where another argument cannot mean what was given.
+        If another argument is invalid.
 
     Warns
     -----
     DamagedCaptureWarning
-        At the end, where a capture cannot be read to its own.
+        At the end, if a capture cannot be read to its end.
 
     Examples
     --------
@@ -892,7 +891,7 @@ def _inputs(
     drop_duplicates: Duration | None = None,
 ) -> "InputOptions":
     if (source is None) == (interface is None):
-        raise OptionError("source, interface: captures or an interface can be read; give one")
+        raise OptionError("source, interface: give captures or an interface, not both")
     if source is None:
         names = []
     else:

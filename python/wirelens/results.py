@@ -1,4 +1,4 @@
-"""What a question gives: a `Table` that is there, or a `Stream` that comes as it is read."""
+"""Results: a `Table` in memory, or a `Stream` that is read as you iterate."""
 
 import html
 import os
@@ -74,12 +74,12 @@ class _Result(Generic[Row]):
         """All rows as a ``pandas.DataFrame``.
 
         Numbers that may be missing become pandas' own nullable types (``UInt16`` with
-        ``<NA>``), stamps become ``datetime64[ns, UTC]``. Needs pandas, not pyarrow.
+        ``<NA>``), timestamps become ``datetime64[ns, UTC]``. Needs pandas, not pyarrow.
 
         Raises
         ------
         MissingPackageError
-            Where pandas is not installed.
+            If pandas is not installed.
         """
         return frames.to_pandas(self._collect(), self._fields)
 
@@ -89,7 +89,7 @@ class _Result(Generic[Row]):
         Raises
         ------
         MissingPackageError
-            Where polars is not installed.
+            If polars is not installed.
         """
         return frames.to_polars(self._collect())
 
@@ -99,16 +99,16 @@ class _Result(Generic[Row]):
         Raises
         ------
         MissingPackageError
-            Where pyarrow is not installed.
+            If pyarrow is not installed.
         """
         return frames.to_arrow(self._collect())
 
     def to_parquet(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes all rows to a Parquet file, batch by batch: memory stays flat.
+        """Writes all rows to a Parquet file, batch by batch: memory use is constant.
 
-        The file grows under a name that ends in ``.partial`` and gets its own when it is
-        complete. It is the command's own writer: no package is needed, and stamps, counts and
-        missing values keep their types.
+        The file grows under a name that ends in ``.partial`` and gets its own when it is complete.
+        It is the command's own writer: no package is needed, and timestamps, counts and missing
+        values keep their types.
 
         Parameters
         ----------
@@ -120,18 +120,18 @@ class _Result(Generic[Row]):
         Raises
         ------
         OutputExistsError
-            Where the file exists and was not to be replaced.
+            If the file exists and was not to be replaced.
         OutputError
-            Where it cannot be written.
+            If it cannot be written.
         """
         self._write_parquet(path, overwrite)
 
 
 class Table(_Result[Row]):
-    """Rows that were found, all of them in memory.
+    """Rows, all of them in memory.
 
     Iterating gives rows: tuples with names. ``len()`` is their number, ``table[0]`` the first.
-    It may be handed to whatever reads Arrow streams: ``polars.DataFrame(table)``,
+    Anything that reads Arrow streams accepts it: ``polars.DataFrame(table)``,
     ``duckdb.sql("select * from table")``.
     """
 
@@ -166,21 +166,21 @@ class Table(_Result[Row]):
 
     @property
     def counts(self) -> dict[str, Any]:
-        """What became of the packets, by name.
+        """Packets by outcome.
 
         ``received = filtered + duplicates + processed + malformed``, where ``malformed`` is a
-        dictionary by cause, and ``processed = counted + without_key + cut``. ``late`` packets
-        are counted in the oldest window that was open; those ``beyond_max_keys`` are in no
-        row. ``undecoded`` is a dictionary of the packets whose link type is not decoded, by
-        its name; they are among those ``without_key``. ``clamped_stamps`` packets have stamps
-        outside of the years 1677 to 2262, clamped to them. ``duplicates`` are packets that
-        ``drop_duplicates`` left out.
+        dictionary by cause, and ``processed = counted + without_key + cut``. ``late`` packets are
+        counted in the oldest window that was open; those ``beyond_max_keys`` are in no row.
+        ``undecoded`` is a dictionary of the packets whose link type is not decoded, by its name;
+        they are among those ``without_key``. ``clamped_stamps`` packets have timestamps outside the
+        years 1677 to 2262, clamped to this range. ``duplicates`` are packets removed by
+        ``drop_duplicates``.
         """
         return dict(self._counts)
 
     @property
     def summary(self) -> str:
-        """The lines that the command prints at the end."""
+        """The summary lines that the command prints at the end."""
         return self._summary
 
     def _read(self, stacklevel: int) -> Iterator[Batch]:
@@ -192,10 +192,10 @@ class Table(_Result[Row]):
         Raises
         ------
         KeyError
-            Where there is no such column.
+            If there is no such column.
         """
         if name not in self.columns:
-            raise KeyError(f"`{name}` is no column; there are {', '.join(self.columns)}")
+            raise KeyError(f"`{name}` is not a column; there are {', '.join(self.columns)}")
         return [value for batch in self.batches() for value in batch.column(name)]
 
     def __len__(self) -> int:
@@ -247,12 +247,12 @@ class Table(_Result[Row]):
 
 
 class Stream(_Result[Row]):
-    """Rows that come as the capture is read, batch by batch: memory stays flat.
+    """Rows read from the capture batch by batch: memory use is constant.
 
-    Each iteration reads the capture anew (standard input can be read once). A thread reads
+    Each iteration reads the capture again (standard input can be read once). A thread reads
     ahead by a few batches and waits for its consumer; leaving a loop early stops it. It may be
     handed to whatever reads Arrow streams, such as ``duckdb``; an interrupt is then seen only
-    when that consumer is done, and damage is told by `damages` alone.
+    when that consumer is done, and damage is reported by `damages` only.
     """
 
     def __init__(
@@ -304,7 +304,7 @@ class Stream(_Result[Row]):
         return self._rows()
 
     def head(self, n: int = 5) -> Table[Row]:
-        """The first rows as a table; no more is read than that takes.
+        """The first rows as a table; no more than necessary is read.
 
         Parameters
         ----------
@@ -318,12 +318,12 @@ class Stream(_Result[Row]):
 
     @property
     def counts(self) -> dict[str, Any] | None:
-        """What became of the frames, by name; None before the end.
+        """Frames by outcome; None before the end.
 
         ``received`` and ``filtered`` always; of flows also ``processed``, ``counted``,
-        ``without_key``, ``cut`` and ``malformed`` as a `Table` has them, packets that came
-        ``late``, ``clock_steps`` (stamps ran backwards by the idle time-out or more), and
-        ``ended``: flows by how they ended.
+        ``without_key``, ``cut`` and ``malformed`` as a `Table` has them, ``late`` packets,
+        ``clock_steps`` (timestamps went back by the idle timeout or more), and ``ended``: flows by
+        how they ended.
         """
         return self._last.counts
 

@@ -1,4 +1,4 @@
-"""What the columns of rows are, for type checkers and editors.
+"""Columns of rows, for type checkers and editors.
 
 Made of the columns that the compiled half declares, by tests/python/test_rows.py; changes by hand
 are lost. `window_start_ns` is there with windows, and `capture` where several captures are read.
@@ -205,7 +205,7 @@ class FlowStatistics(Flow):
 
 
 class NamedFlow(Flow):
-    """A flow with what its payload names."""
+    """A flow with names from its payload."""
 
     __slots__ = ()
 
@@ -221,7 +221,7 @@ class NamedFlow(Flow):
 
 
 class NamedFlowStatistics(FlowStatistics):
-    """A flow with sizes, gaps, flags and what its payload names."""
+    """A flow with sizes, gaps, flags and names from its payload."""
 
     __slots__ = ()
 
@@ -317,7 +317,7 @@ class NfstreamFlow(Row):
 
 
 class Verdict(Row):
-    """What a flow is, by a model."""
+    """Verdict of a model on a flow."""
 
     __slots__ = ()
 
@@ -345,7 +345,7 @@ class Verdict(Row):
 
 
 class HostVerdict(Row):
-    """What a host is, by the verdicts on its flows."""
+    """Verdict on a host, from those on its flows."""
 
     __slots__ = ()
 
@@ -566,7 +566,7 @@ class OneWayLatency(Row):
 
 
 class Unanswered(Row):
-    """A flow in which one side alone has sent."""
+    """A flow in which only one side sent packets."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Several questions on one pass, and applications in Python among them: `wirelens.run`."""
+"""Several applications in one pass, including your own in Python: `wirelens.run`."""
 
 import contextlib
 import functools
@@ -70,7 +70,7 @@ class Tables(dict[str, Table[Any]]):
 
 
 class Run:
-    """What is left of a run: tables in memory, and the account of every packet."""
+    """Results of a run: tables in memory, and packet counts."""
 
     tables: Tables
     """Rows in memory by application: of tables without ``output``, and of those in Python that
@@ -82,7 +82,7 @@ class Run:
     """Outcome of packets before applications saw them: ``received``, ``filtered``, and so on;
     of an interface also those ``dropped`` by the kernel."""
     summary: str
-    """The lines that the command prints at the end."""
+    """The summary lines that the command prints at the end."""
     is_interrupted: bool
     """Whether it was stopped before the end of its input: by `duration` or Ctrl-C."""
 
@@ -110,10 +110,10 @@ def run(
     keep_max: int | str = "1G",
     batch_size: int = 8192,
 ) -> Run:
-    """Several questions on one pass over the packets, as the command ``wirelens run`` asks them.
+    """Runs several applications in one pass over the packets, as the command ``wirelens run`` does.
 
-    Tables of `settings` that name an ``output`` are written there; rows of all others are kept in
-    memory, and are in the result.
+    Tables of `settings` with an ``output`` are written there; rows of all others are kept in memory
+    and returned.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def run(
         Captures instead of those in the settings: a path, a folder, or a list of them.
     interface
         An interface, or several, to listen on instead. The run ends after `duration`, or with
-        Ctrl-C: what was computed until then is returned.
+        Ctrl-C: the results so far are returned.
     applications
         Applications in Python: objects with a ``name`` and a method ``on_flows(batch)``, which is
         called in this thread with flows as they end. Each flow is in one batch, and the order does
@@ -131,35 +131,36 @@ def run(
     duration
         Stop listening after this time.
     pace
-        Replay captures at so many times their own speed.
+        Replay captures at this multiple of the recorded speed.
     threads
-        Threads for captures, one per core by default; rows do not depend on it.
+        Threads to read captures, one per core by default; rows do not depend on it.
     keep_max
-        Bytes for all rows that are kept in memory, such as ``"512M"``. Rows beyond are dropped and
+        Maximum bytes of rows kept in memory, such as ``"512M"``. Rows beyond are dropped and
         counted.
     batch_size
-        Rows of a batch for applications in Python at most.
+        Maximum number of rows of a batch for applications in Python.
 
     Returns
     -------
     Run
-        ``.tables`` with rows, ``.closings`` with the account of every packet by application.
+        ``.tables`` with rows, ``.closings`` with the packet counts of each application.
 
     Raises
     ------
     SettingsError
-        Where the settings have mistakes: a line for each.
+        If the settings have mistakes: one line each.
     LossError
-        Where rows or packets of a log were lost. Its ``result`` is the `Run` with all that is left.
+        If rows or packets of a log were lost. Its ``result`` is the `Run` with the remaining
+        results.
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where the input cannot be opened.
+        If the input cannot be opened.
     FilterError, FilterUnavailableError, OutputError, OptionError, ApplicationError
         As elsewhere; and what an application in Python raises ends the run.
 
     Warns
     -----
     DamagedCaptureWarning
-        Where a capture cannot be read to its end; rows cover what came before.
+        If a capture cannot be read to its end; rows cover the part before.
 
     Examples
     --------
@@ -171,7 +172,7 @@ def run(
     4944
     """
     if read is not None and interface is not None:
-        raise OptionError("read, interface: captures or an interface can be read, not both")
+        raise OptionError("read, interface: captures and an interface cannot be read in one run")
     path, text = _text_of(settings)
     names = [] if read is None else [read] if isinstance(read, str | os.PathLike) else list(read)
     if read is not None and not names:
@@ -230,7 +231,7 @@ def _text_of(settings: Path | Mapping[str, Any]) -> tuple[str | None, str]:
         return os.fspath(path), path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        hint = "settings to begin with are printed by `wirelens run --init`"
+        hint = "`wirelens run --init` prints a settings file to start from"
         raise SettingsError(f"{path}: {reason}; {hint}") from error
 
 
@@ -246,7 +247,7 @@ def _named(application: Application) -> tuple[str, str]:
         raise OptionError(f"{name}: it has no method on_flows(self, batch)")
     settings = getattr(application, "settings", {})
     if not isinstance(settings, Mapping):
-        raise OptionError(f"{name}: settings is no dictionary; wanted: keys of [flows]")
+        raise OptionError(f"{name}: settings is not a dictionary; wanted: keys of [flows]")
     return name, toml_text.table(settings, f"[{name}]")
 
 
@@ -288,8 +289,8 @@ def _finished(running: Running, returned: Sequence[Returned], options: "RunOptio
         if count:
             result.closings[numbered]["dropped_rows"] += count
             losses.append(
-                f"{name}: {count} rows were dropped, as those in memory had {options['keep_max']} "
-                "bytes; give a larger keep_max, or the table an output"
+                f"{name}: {count} rows were dropped, as those in memory reached {options['keep_max']} "
+                "bytes; give a larger keep_max, or an output for the table"
             )
     for notice in running.notices:
         warnings.warn(notice, CaptureWarning, stacklevel=3)

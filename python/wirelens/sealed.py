@@ -25,7 +25,7 @@ def read_sums(folder: Path, made_by: str) -> dict[str, str]:
     Raises
     ------
     ModelError
-        Where there is none.
+        If there is none.
     """
     try:
         lines = (folder / SUMS_FILE).read_text(encoding="utf-8").splitlines()
@@ -43,7 +43,7 @@ def checked(folder: Path, name: str, sums: dict[str, str]) -> bytes:
     Raises
     ------
     ModelError
-        Where it cannot be read, or was changed.
+        If it cannot be read, or was changed.
     """
     try:
         found = (folder / name).read_bytes()
@@ -51,7 +51,7 @@ def checked(folder: Path, name: str, sums: dict[str, str]) -> bytes:
         raise ModelError(f"{folder / name}: {error.strerror}; wanted: the whole folder") from error
     if hashlib.sha256(found).hexdigest() != sums.get(name):
         raise ModelError(
-            f"{folder / name}: not what {SUMS_FILE} has; wanted: the file as it was written; "
-            "copy the folder again, or train again"
+            f"{folder / name}: differs from {SUMS_FILE}; wanted: the unchanged file; copy the "
+            "folder again, or train again"
         )
     return found

@@ -20,7 +20,7 @@ def model_folder(model: str | os.PathLike[str], marker: str, made_by: str) -> Pa
     Raises
     ------
     ModelError
-        Where no model of that name ships.
+        If no model of that name ships.
     """
     if not isinstance(model, str) or os.sep in model or model in {"", os.curdir, os.pardir}:
         return Path(model)
@@ -32,5 +32,5 @@ def model_folder(model: str | os.PathLike[str], marker: str, made_by: str) -> Pa
     if Path(model, marker).is_file():
         hint = f"for the folder of this name give ./{model}"
     raise ModelError(
-        f"{model}: no model that ships has this name (they are {known or 'not here'}); {hint}"
+        f"{model}: no shipped model has this name (they are {known or 'not installed'}); {hint}"
     )

@@ -184,8 +184,8 @@ class _Writer:
             return f"{name} is 1"
         sign = "<" if self.goes_left_below else "<="
         raise ModelError(
-            f"a split {name} {sign} {threshold!r}, which no value −1, 0 or 1 is divided by; "
-            "train on the values of `wirelens nprint` as they are, unscaled"
+            f"a split {name} {sign} {threshold!r}, which does not separate the values −1, 0 "
+            "and 1; train on the unscaled values of `wirelens nprint`"
         )
 
     def comparison(self, name: str, threshold: float) -> str:
@@ -204,7 +204,7 @@ def _json(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError as error:
-        raise ModelError(f"a leaf that is no finite number ({error}); train again") from error
+        raise ModelError(f"a leaf that is not a finite number ({error}); train again") from error
 
 
 def to_forest(
@@ -239,7 +239,7 @@ def to_forest(
         head = _from_xgboost(model, writer, names)
     else:
         raise ModelError(
-            f"{type(model).__module__}.{type(model).__name__}: no trees that can be exported; "
+            f"{type(model).__module__}.{type(model).__name__}: not trees that can be exported; "
             "wanted: a decision tree or random forest of scikit-learn, LightGBM or XGBoost"
         )
     return Trees(
@@ -344,7 +344,7 @@ def _from_lightgbm(booster: Any, writer: _Writer, classes: list[str]) -> dict[st
     def expand(node: dict[str, Any]) -> Split | Leaf:
         if "leaf_value" in node:
             if node.get("leaf_coeff"):
-                raise ModelError("linear_tree: leaves that are no constants; wanted: without it")
+                raise ModelError("linear_tree: leaves that are not constants; wanted: without it")
             return float(node["leaf_value"])
         if node["decision_type"] != "<=":
             name = writer.columns[node["split_feature"]]

@@ -95,7 +95,7 @@ def data(path: Path, content: bytes) -> None:
     Raises
     ------
     OutputError
-        Where it cannot be written; what stood there before stays.
+        If it cannot be written; what stood there before stays.
     """
     with naming(path):
         if path.exists() and not path.is_file():
@@ -118,7 +118,7 @@ def files(folder: Path, contents: Mapping[str, bytes]) -> None:
     Raises
     ------
     OutputError
-        Where they cannot be written; what was in the folder before stays.
+        If they cannot be written; what was in the folder before stays.
     """
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ def folder(path: Path) -> Iterator[Path]:
     Raises
     ------
     OutputError
-        Where it cannot be filled or named; what stood there before stays.
+        If it cannot be filled or named; what stood there before stays.
     """
     partial = path.with_name(f"{path.name}.partial")
     with naming(path):

@@ -25,7 +25,7 @@ SHIPPED = LIBRARY.parent
 def main() -> int:
     if len(sys.argv) != 2:
         print(
-            "this is a part of `wirelens testbed`; try `wirelens testbed --help`", file=sys.stderr
+            "this is part of `wirelens testbed`; try `wirelens testbed --help`", file=sys.stderr
         )
         return STATUS_USAGE
     request: dict[str, Any] = json.loads(sys.argv[1])
@@ -46,7 +46,7 @@ def main() -> int:
         print(f"wirelens: testbed: {failure}", file=sys.stderr)
         return STATUS_ERROR
     except Interrupted:
-        print("wirelens: testbed: interrupted; all is removed", file=sys.stderr)
+        print("wirelens: testbed: interrupted; everything was removed", file=sys.stderr)
         return STATUS_INTERRUPTED
 
 
@@ -119,7 +119,7 @@ def clean(request: dict[str, Any]) -> int:
     """`wirelens testbed clean`: removes what killed runs left on the machine."""
     machine.require({})
     removed = run.remove_stale()
-    print("\n".join(f"removed {name}" for name in removed) or "nothing was left behind")
+    print("\n".join(f"removed {name}" for name in removed) or "nothing to remove")
     return 0
 
 

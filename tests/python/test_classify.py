@@ -65,7 +65,7 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_read(tmp_path: Path)
         with pytest.raises(kind, match=message):
             wirelens.classify_flows(DEMO, **{"model": MODEL, **options})  # type: ignore[arg-type]
 
-    refused(wirelens.ModelError, "nobody: no model that ships has this name", model="nobody")
+    refused(wirelens.ModelError, "nobody: no shipped model has this name", model="nobody")
     refused(wirelens.ModelError, "no such file", model=tmp_path)
     refused(wirelens.ModelError, "SHA-256", model=ROOT / "testdata/cascade-changed")
     refused(wirelens.OptionError, "every: .*trained on flows", every="1s")

@@ -126,7 +126,7 @@ def test_rows_that_are_not_taken_are_counted(link: Link) -> None:
     assert counts["received"] - counts["dropped"] - counts["unread"] == 3000
     assert counts["dropped_rows"] > 0
     assert rows + counts["dropped_rows"] == 3000
-    assert any("rows dropped: they were not taken in time" in str(one.message) for one in told)
+    assert any("rows dropped: they were not read in time" in str(one.message) for one in told)
 
 
 def test_talkers_are_counted_until_ctrl_c(link: Link) -> None:

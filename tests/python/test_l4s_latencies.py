@@ -112,7 +112,7 @@ def test_a_capture_gives_the_packets_of_its_busiest_sender(tmp_path: Path) -> No
     assert len(set(found.records["flow"])) == len(
         {(row["src_port"], row["dst_ip"], row["dst_port"]) for row in mine}
     )
-    with pytest.raises(TraceError, match="one tap shows no one-way delays"):
+    with pytest.raises(TraceError, match="one tap has no one-way delays"):
         packets.read_packets(path, one_way=True)
 
 

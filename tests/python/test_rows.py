@@ -16,7 +16,7 @@ from wirelens.row import Row
 
 FILE = ROOT / "python/wirelens/rows.py"
 HOSTS = ROOT / "testdata/cascade-hosts"
-HEAD = '''"""What the columns of rows are, for type checkers and editors.
+HEAD = '''"""Columns of rows, for type checkers and editors.
 
 Made of the columns that the compiled half declares, by tests/python/test_rows.py; changes by hand
 are lost. `window_start_ns` is there with windows, `src_mac` and `dst_mac` where they are asked for,
@@ -51,12 +51,12 @@ KINDS = [
     ),
     ("Flow", "wirelens flows", "Row", "A flow that has ended."),
     ("FlowStatistics", "wirelens flows --stats", "Flow", "A flow with sizes, gaps and flags."),
-    ("NamedFlow", "wirelens flows --read-names", "Flow", "A flow with what its payload names."),
+    ("NamedFlow", "wirelens flows --read-names", "Flow", "A flow with names from its payload."),
     (
         "NamedFlowStatistics",
         "wirelens flows --read-names --stats",
         "FlowStatistics",
-        "A flow with sizes, gaps, flags and what its payload names.",
+        "A flow with sizes, gaps, flags and names from its payload.",
     ),
     (
         "NfstreamFlow",
@@ -64,12 +64,12 @@ KINDS = [
         "Row",
         "A flow with the names and units of NFStream.",
     ),
-    ("Verdict", "wirelens classify", "Row", "What a flow is, by a model."),
+    ("Verdict", "wirelens classify", "Row", "Verdict of a model on a flow."),
     (
         "HostVerdict",
         "wirelens classify --by host",
         "Row",
-        "What a host is, by the verdicts on its flows.",
+        "Verdict on a host, from those on its flows.",
     ),
     (
         "QueuedFlow",
@@ -107,7 +107,7 @@ KINDS = [
         "Unanswered",
         "wirelens run, [unanswered]",
         "Row",
-        "A flow in which one side alone has sent.",
+        "A flow in which only one side sent packets.",
     ),
 ]
 

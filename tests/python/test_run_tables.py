@@ -146,7 +146,7 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
         ({"settings": {"flows": 3}}, "flows: a value of type int; wanted: a dictionary"),
         ({"settings": {"flows": {"stats": b"x"}}}, "[flows] stats: a value of type bytes"),
         ({"read": []}, "read: an empty list"),
-        ({"interface": "eth0"}, "read, interface: captures or an interface"),
+        ({"interface": "eth0"}, "read, interface: captures and an interface"),
         ({"duration": "1s"}, "duration has no effect on captures"),
         ({"threads": 0}, "threads: `0`: wanted a number from 1 to 256"),
         ({"threads": 2, "pace": 2.0}, "threads has no effect on a replay"),
@@ -166,7 +166,7 @@ def test_inputs_that_cannot_be_read_have_the_usual_errors(tmp_path: Path) -> Non
         wirelens.run({"flows": {}}, read=tmp_path / "nothing.pcap")
     with pytest.raises(wirelens.FilterError):
         wirelens.run({"flows": {}, "input": {"filter": "no such"}}, read=DEMO)
-    with pytest.raises(wirelens.OptionError, match="would take the place of"):
+    with pytest.raises(wirelens.OptionError, match="would overwrite"):
         wirelens.run({"flows": {"output": DEMO, "format": "csv"}}, read=DEMO)
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes(DEMO.read_bytes()[:-100])

@@ -38,7 +38,7 @@ TEST_MAX = 4_000
 UNKNOWN_BELOW = 0.5
 VOTES_MAX = 60
 SAMPLED = "10s"
-"""The length at which packets are left out by chance, as in the paper's Figure 7."""
+"""The length at which packets are not sampled, as in the paper's Figure 7."""
 VOTERS = ("1s", "10s")
 """Lengths of networks whose intervals vote."""
 BOTH = " and ".join(VOTERS)

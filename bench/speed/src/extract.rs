@@ -1,4 +1,4 @@
-//! Frames of a capture into header bits: compact records, and text as nPrint prints it.
+//! Frames of a capture into header bits: compact records, and text in nPrint's format.
 
 use std::path::PathBuf;
 

@@ -34,21 +34,21 @@ pub const SCHEMA: Schema = &[
     Field::new(
         "time_ns",
         Kind::TimestampNs,
-        "Event time when it fired or was resolved; empty where the capture tells no time.",
+        "Event time at which it fired or was resolved; empty if the capture has no timestamps.",
     )
     .nullable(),
     Field::new("name", Kind::Text, "Name of the rule or of the list of indicators."),
     Field::new("state", Kind::Text, "`firing` or `resolved`."),
     Field::new("severity", Kind::Text, "Its label `severity`."),
-    Field::new("table", Kind::Text, "The table whose row it is about."),
-    Field::new("community_id", Kind::Text, "The flow, where the row has one.").nullable(),
-    Field::new("host", Kind::Text, "The host, or the source, where the row has one.").nullable(),
-    Field::new("value", Kind::F64, "What the rule measured.").nullable(),
-    Field::new("text", Kind::Text, "What it says."),
+    Field::new("table", Kind::Text, "Table of the row."),
+    Field::new("community_id", Kind::Text, "Flow, if the row has one.").nullable(),
+    Field::new("host", Kind::Text, "Host or source, if the row has one.").nullable(),
+    Field::new("value", Kind::F64, "Value measured by the rule.").nullable(),
+    Field::new("text", Kind::Text, "Text of the alert."),
     Field::new("labels", Kind::Text, "Its labels, as JSON."),
     Field::new("first_ns", Kind::TimestampNs, "Event time of the first row that matched.")
         .nullable(),
-    Field::new("rows", Kind::U64, "Rows that matched so far."),
+    Field::new("rows", Kind::U64, "Matching rows so far."),
 ];
 
 /// An alert that fires or is resolved.
@@ -68,7 +68,7 @@ pub struct Alert {
     pub fired: Timestamp,
     /// Its label `severity`.
     pub severity: Arc<str>,
-    /// The table whose row it is about.
+    /// Table of the row.
     pub table: Arc<str>,
     /// The flow.
     pub community_id: Option<String>,
@@ -76,7 +76,7 @@ pub struct Alert {
     pub host: Option<String>,
     /// The ends of the flow, where the row has them.
     pub flow: Option<Box<AlertFlow>>,
-    /// What the rule measured.
+    /// Value measured by the rule.
     pub value: Option<f64>,
     /// What it says: bounded, without control characters.
     pub text: String,
@@ -84,7 +84,7 @@ pub struct Alert {
     pub labels: BTreeMap<String, String>,
     /// Further texts.
     pub annotations: BTreeMap<String, String>,
-    /// Rows that matched so far.
+    /// Matching rows so far.
     pub rows: u64,
 }
 

@@ -383,7 +383,7 @@ fn test_alert(host_name: &str, now: Timestamp) -> Alert {
         host: (!host_name.is_empty()).then(|| host_name.to_owned()),
         flow: None,
         value: None,
-        text: "A test: alerts of Wirelens arrive here.".into(),
+        text: "Test: alerts of Wirelens arrive here.".into(),
         labels: labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         annotations: Default::default(),
         rows: 1,

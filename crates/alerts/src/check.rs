@@ -128,7 +128,8 @@ impl Settings {
             let mut wrong = check_list(settings, tables);
             let mut before = self.indicators.iter().take(index);
             if before.any(|other| other.name == settings.name) {
-                wrong.push(("name", format!("{:?} is taken by a list before", settings.name)));
+                wrong
+                    .push(("name", format!("{:?} is already used by another list", settings.name)));
             }
             mistakes.extend(Mistake::all(Part::Indicators, index, wrong));
         }
@@ -189,7 +190,7 @@ mod tests {
         for (at, wanted) in [
             "[[alert]] 1: table: no table \"flow\"; this run has: flows, counts",
             "[[alert]] 2: when: no column \"port\"",
-            "[[alert]] 2: text: {x} is no column",
+            "[[alert]] 2: text: {x} is not a column",
             "[[notify]] 1: to: wanted: a URL",
             "[[notify]] 1: facility: ",
             "[[notify]] 2: to: wanted: the path",

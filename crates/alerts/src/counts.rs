@@ -26,13 +26,17 @@ pub(crate) struct Tally {
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn counts(tally: &Tally, feeds: &[Arc<Feed>], lists: &Lists) -> Vec<Count> {
     let get = |number: &AtomicU64| number.load(Relaxed);
-    let left_out = "Keys, groups and combinations that the bounds of rules left out.";
+    let left_out = "Keys, groups and combinations dropped at the limits of rules.";
     let mut counts = vec![
-        Count::total("rows_read", "Rows that rules looked at.", get(&tally.rows_read)),
-        Count::total("rows_missed", "Rows evicted before rules saw them.", get(&tally.rows_missed)),
+        Count::total("rows_read", "Rows evaluated by rules.", get(&tally.rows_read)),
+        Count::total(
+            "rows_missed",
+            "Rows evicted before rules evaluated them.",
+            get(&tally.rows_missed),
+        ),
         Count::total("fired", "Alerts that fired.", get(&tally.fired)),
         Count::total("resolved", "Alerts that were resolved.", get(&tally.resolved)),
-        Count::gauge("active", "Alerts that are active.", get(&tally.active) as f64),
+        Count::gauge("active", "Active alerts.", get(&tally.active) as f64),
         Count::total("rules_left_out", left_out, get(&tally.left_out)),
         Count::total("indicator_hits", "Rows with an indicator.", get(&tally.hits)),
     ];
@@ -40,11 +44,15 @@ pub(crate) fn counts(tally: &Tally, feeds: &[Arc<Feed>], lists: &Lists) -> Vec<C
         let of = |count: Count| count.with("notify", state.name.clone());
         counts.extend([
             of(Count::total("notify_delivered", "Alerts delivered.", state.delivered)),
-            of(Count::total("notify_failed", "Alerts given up.", state.failed)),
-            of(Count::total("notify_retried", "Deliveries tried again.", state.retried)),
-            of(Count::total("notify_dropped", "Alerts that left a full queue.", state.dropped)),
-            of(Count::total("notify_held_back", "Alerts over the rate.", state.held_back)),
-            of(Count::gauge("notify_waiting", "Alerts that wait.", state.waiting as f64)),
+            of(Count::total("notify_failed", "Alerts not delivered.", state.failed)),
+            of(Count::total("notify_retried", "Deliveries retried.", state.retried)),
+            of(Count::total(
+                "notify_dropped",
+                "Alerts dropped because the queue was full.",
+                state.dropped,
+            )),
+            of(Count::total("notify_held_back", "Alerts over the rate limit.", state.held_back)),
+            of(Count::gauge("notify_waiting", "Alerts waiting.", state.waiting as f64)),
             of(Count::gauge(
                 "notify_delay_seconds",
                 "Time from finding an alert to its delivery, of the last one.",
@@ -58,10 +66,18 @@ pub(crate) fn counts(tally: &Tally, feeds: &[Arc<Feed>], lists: &Lists) -> Vec<C
         counts.extend([
             of(Count::gauge("indicators", "Entries loaded.", account.entries as f64)),
             of(Count::gauge("indicators_bad_lines", "Bad lines.", account.bad_lines as f64)),
-            of(Count::gauge("indicators_left_out", "Entries too many.", account.left_out as f64)),
+            of(Count::gauge(
+                "indicators_left_out",
+                "Entries over the limit.",
+                account.left_out as f64,
+            )),
             of(Count::gauge("indicators_bytes", "Their memory.", account.byte_count as f64)),
-            of(Count::total("indicators_reloads", "Files read again.", state.reloads)),
-            of(Count::total("indicators_failures", "Files that could not be.", state.failures)),
+            of(Count::total("indicators_reloads", "Files reloaded.", state.reloads)),
+            of(Count::total(
+                "indicators_failures",
+                "Files that could not be reloaded.",
+                state.failures,
+            )),
         ]);
     }
     counts

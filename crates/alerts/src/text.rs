@@ -99,7 +99,7 @@ enum Piece {
         place: usize,
         is_ns: bool,
     },
-    /// What the rule measured.
+    /// Value measured by the rule.
     Value,
 }
 
@@ -165,7 +165,7 @@ fn placeholder(name: &str, schema: Schema) -> Result<Piece, String> {
         None if name == "value" => Ok(Piece::Value),
         None => {
             let names: Vec<_> = schema.iter().map(|field| field.name).collect();
-            Err(format!("{{{name}}} is no column; the table has: {}", names.join(", ")))
+            Err(format!("{{{name}}} is not a column; the table has: {}", names.join(", ")))
         }
     }
 }

@@ -86,7 +86,7 @@ impl fmt::Display for Device {
         }
         let state = match (self.is_up, self.is_running) {
             (false, _) => "down",
-            (true, false) => "up, nobody at the other end",
+            (true, false) => "up, no carrier",
             (true, true) => "up, running",
         };
         write!(f, ", {state}, MTU {mtu_bytes}")?;

@@ -89,7 +89,7 @@ impl fmt::Display for OpenError {
                     for byte in prefix.iter().take(4) {
                         write!(f, " {byte:02x}")?;
                     }
-                    write!(f, ", which is no capture; {WANTED}")
+                    write!(f, ", which is not a capture; {WANTED}")
                 }
             },
             Self::HeaderDamaged(name, fault) => write!(f, "{name}: {fault}; {WANTED}"),
@@ -98,7 +98,8 @@ impl fmt::Display for OpenError {
             }
             Self::FolderWithoutCaptures { path, file_count } => write!(
                 f,
-                "{}: none of its files is a capture ({file_count} seen); {WANTED}; was another folder meant?",
+                "{}: none of its {file_count} files is a capture; {WANTED}; is it the right \
+                 folder?",
                 path.display()
             ),
             Self::Filter(error) => error.fmt(f),

@@ -164,14 +164,14 @@ impl fmt::Display for FilterError {
         match self {
             Self::LibraryMissing { reason } => write!(
                 f,
-                "filter: libpcap cannot be opened ({reason}); looked for {}; \
-                 install the package libpcap0.8, or read without a filter",
+                "filter: libpcap cannot be opened ({reason}); tried {}; install the package \
+                 libpcap0.8, or read without a filter",
                 LIBRARY_NAMES.join(", ")
             ),
             Self::Refused { expression, link, reason } => write!(
                 f,
-                "filter: `{expression}` cannot be used on {link} frames: {reason}; \
-                 see pcap-filter(7) for what can be asked"
+                "filter: `{expression}` cannot be used on {link} frames: {reason}; pcap-filter(7) \
+                 has the syntax"
             ),
         }
     }

@@ -20,7 +20,7 @@ use sequences::Sequences;
 pub enum Input {
     /// CBIQ, the flow's bytes of data in the queue at the end of the slot.
     Cbiq,
-    /// Bytes of data that came to the queue.
+    /// Bytes of data that entered the queue.
     IngressBytes,
     /// Bytes of data that left it.
     EgressBytes,
@@ -92,7 +92,7 @@ pub enum Empty {
     /// That of the next slot that has one: right where every packet was seen.
     #[default]
     Next,
-    /// On the line between the slots around it: where packets were left out by chance.
+    /// On the line between the slots around it: where packets were not sampled.
     Line,
 }
 
@@ -102,7 +102,7 @@ pub enum Throughput {
     /// Added up, packet by packet.
     #[default]
     Counted,
-    /// `InThr(t) = max(InSeq(t + 1) − InSeq(t), 0)`: where packets were left out by chance.
+    /// `InThr(t) = max(InSeq(t + 1) − InSeq(t), 0)`: where packets were not sampled.
     Sequence,
 }
 
@@ -118,11 +118,11 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Where packets were left out by chance.
+    /// Where packets were not sampled.
     pub const SAMPLED: Self =
         Self { passed: Passed::First, empty: Empty::Line, throughput: Throughput::Sequence };
 
-    /// The same for packets that were left out by chance.
+    /// The same for packets that were not sampled.
     #[must_use]
     pub const fn of_sampled(self) -> Self {
         Self { passed: self.passed, ..Self::SAMPLED }

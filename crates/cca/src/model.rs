@@ -34,7 +34,7 @@ pub struct Model {
     networks: Vec<Network>,
     /// That of intervals of several windows, of which a row is several slots.
     longer: Option<Network>,
-    /// It was trained on packets of which others were left out by chance, too.
+    /// It was trained on packets of which others were not sampled, too.
     knows_samples: bool,
     trained_on: Option<TrainedOn>,
     /// No answer is surer: so often it was right on what was held out.
@@ -156,7 +156,7 @@ pub struct Scratch {
 }
 
 impl Model {
-    /// The same for packets that were left out by chance.
+    /// The same for packets that were not sampled.
     #[must_use]
     pub fn of_sampled(self) -> Self {
         Self { rules: self.rules.of_sampled(), ..self }
@@ -191,7 +191,7 @@ impl Model {
         Span::from_ns(i64::try_from(rows).unwrap_or(i64::MAX).saturating_mul(row_ns))
     }
 
-    /// Whether it was trained on packets of which others were left out by chance, too.
+    /// Whether it was trained on packets of which others were not sampled, too.
     #[must_use]
     pub const fn knows_samples(&self) -> bool {
         self.knows_samples

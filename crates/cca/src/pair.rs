@@ -39,7 +39,7 @@ pub struct Period {
 pub struct FlowPeriod {
     /// Which flow, and which way its data goes.
     pub way: FlowWay,
-    /// Bytes of data that came to the queue.
+    /// Bytes of data that entered the queue.
     pub ingress_bytes: u64,
     /// Bytes of data that left it.
     pub egress_bytes: u64,
@@ -57,7 +57,7 @@ pub struct InQueue {
     pub cbiq_mean: f64,
     /// The highest of them.
     pub cbiq_max: f64,
-    /// Packets that the queue lost, an estimate.
+    /// Packets dropped by the queue, an estimate.
     pub drops: f64,
 }
 

@@ -128,7 +128,7 @@ pub struct TapCounts {
     pub unfit: [u64; Unfit::ALL.len()],
     /// Packets without a stamp.
     pub no_time: u64,
-    /// Packets that were left out by chance.
+    /// Packets that were not sampled.
     pub left_out: u64,
     /// Of those that were taken, packets whose sequence numbers lie further from those before than
     /// any window reaches: each is taken for the begin of another connection.

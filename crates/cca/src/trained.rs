@@ -74,7 +74,7 @@ impl Unnamed {
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Unsure => "not sure enough",
+            Self::Unsure => "not confident enough",
             Self::Flows => "number of flows outside training",
             Self::Rate => "rate outside training",
             Self::Queue => "queue outside training",

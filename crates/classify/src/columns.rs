@@ -19,54 +19,54 @@ const VERDICT: [Field; 19] = [
     Field::new(
         "first_ns",
         Kind::TimestampNs,
-        "Stamp of the flow's first packet; empty where the capture tells no time.",
+        "Timestamp of the flow's first packet; empty if the capture has none.",
     )
     .nullable(),
     Field::new(
         "label",
         Kind::Text,
-        "What the flow is: a class of the model; its IP protocol where that has no ports and the \
-         model names such flows by it; or unknown, where the model is not sure enough.",
+        "Label of the flow: a class of the model; its IP protocol if that has no ports and the \
+         model labels such flows by it; or unknown, if the probability is below the threshold.",
     ),
     Field::new(
         "confidence",
         Kind::F64,
-        "How likely the label is right, as calibrated in training; empty for unknown.",
+        "Probability that the label is right, as calibrated in training; empty for unknown.",
     )
     .nullable(),
-    Field::new("guess", Kind::Text, "The likeliest class, also where the label is unknown."),
-    Field::new("guess_confidence", Kind::F64, "How likely the guess is right."),
+    Field::new("guess", Kind::Text, "Likeliest class, also if the label is unknown."),
+    Field::new("guess_confidence", Kind::F64, "Probability that the likeliest class is right."),
     Field::new(
         "stage",
         Kind::Text,
-        "The model that decided: fastest, fast or slow; none where the IP protocol did.",
+        "Model that decided: fastest, fast or slow; none if the IP protocol did.",
     ),
-    Field::new("packets_used", Kind::U16, "Packets of the flow that it was shown."),
+    Field::new("packets_used", Kind::U16, "Packets of the flow that the model used."),
     Field::new(
         "decided_ns",
         Kind::TimestampNs,
-        "Event time of the packet that decided, or of what told that no more would come; empty \
-         where the capture tells no time.",
+        "Event time of the deciding packet, or of what showed that no more would come; empty if \
+         the capture has no timestamps.",
     )
     .nullable(),
-    Field::new("wait_ns", Kind::U64, "From the first packet to that."),
+    Field::new("wait_ns", Kind::U64, "Time from the first packet to that."),
     Field::new(
         "latency_ns",
         Kind::U64,
-        "From the deciding frame becoming readable to the verdict, by the clock; empty unless a \
-         frame decided on an interface or in a replay with --pace.",
+        "Latency from the deciding frame becoming readable to the verdict, by the clock; empty \
+         unless a frame decided on an interface or in a replay with --pace.",
     )
     .nullable(),
     Field::new(
         "cause",
         Kind::Text,
-        "Why then: confident, last-stage, ended, waited, full or protocol.",
+        "Reason for deciding then: confident, last-stage, ended, waited, full or protocol.",
     ),
     Field::new("model", Kind::Text, "Name of the cascade, and the start of its SHA-256."),
     Field::new(
         "other_segmentation",
         Kind::I8,
-        "1 where a packet was several merged by an offload and none was in training, else 0.",
+        "1 if a packet was merged by an offload and none was in training, else 0.",
     ),
 ];
 
@@ -74,8 +74,8 @@ const VERDICT: [Field; 19] = [
 pub const CAPTURE: [Field; 1] = [Field::new(
     "capture",
     Kind::Text,
-    "Capture of the flow's first packet, where a folder or several captures are read; empty for \
-     those after the 65,535th.",
+    "Capture of the flow's first packet, if a folder or several captures are read; empty for those \
+     after the 65,535th.",
 )
 .nullable()];
 
@@ -83,7 +83,7 @@ pub const CAPTURE: [Field; 1] = [Field::new(
 const WINDOW: [Field; 1] = [Field::new(
     "window_start_ns",
     Kind::TimestampNs,
-    "Start of the window; empty where the capture tells no time.",
+    "Start of the window; empty if the capture has no timestamps.",
 )
 .nullable()];
 
@@ -97,11 +97,11 @@ pub const WINDOW_SCHEMAS: [Schema; 2] =
 
 /// A row for each host, whenever its label changes and at the end.
 pub const HOST_SCHEMA: Schema = &[
-    Field::new("host", Kind::Text, "Address of the host, which is the source of its flows."),
+    Field::new("host", Kind::Text, "Address of the host, the source of its flows."),
     Field::new(
         "label",
         Kind::Text,
-        "What the host is: a class of the model, or unknown, where no class has half of its flows.",
+        "Label of the host: a class of the model, or unknown, if no class has half of its flows.",
     ),
     Field::new(
         "confidence",
@@ -109,20 +109,20 @@ pub const HOST_SCHEMA: Schema = &[
         "Smoothed share of the label among the host's flows, recent ones first; empty for unknown.",
     )
     .nullable(),
-    Field::new("guess", Kind::Text, "The likeliest class, also where the label is unknown."),
-    Field::new("guess_confidence", Kind::F64, "Smoothed share of the guess."),
+    Field::new("guess", Kind::Text, "Likeliest class, also if the label is unknown."),
+    Field::new("guess_confidence", Kind::F64, "Smoothed share of the likeliest class."),
     Field::new("flow_count", Kind::U64, "Flows of the host that the model has decided so far."),
     Field::new(
         "first_ns",
         Kind::TimestampNs,
-        "Stamp of the first packet of the first of them; empty where the capture tells no time.",
+        "Timestamp of the first packet of the first of them; empty if the capture has none.",
     )
     .nullable(),
     Field::new(
         "decided_ns",
         Kind::TimestampNs,
-        "Event time of the last verdict on a flow that counts here; empty where the capture tells \
-         no time.",
+        "Event time of the last verdict on a flow that counts here; empty if the capture has no \
+         timestamps.",
     )
     .nullable(),
     Field::new("model", Kind::Text, "Name of the cascade, and the start of its SHA-256."),

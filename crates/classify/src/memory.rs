@@ -211,13 +211,13 @@ impl Memory {
         hosts.insert(host, kept, |gone| forget(gone, rule, forgotten, noted.as_mut()));
     }
 
-    /// Hosts that were forgotten to make room.
+    /// Hosts evicted from memory.
     #[must_use]
     pub const fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
-    /// Hosts that are remembered.
+    /// Hosts in memory.
     #[must_use]
     pub fn host_count(&self) -> usize {
         self.hosts.len()

@@ -14,8 +14,8 @@ use session::written::parse_bytes;
 
 use crate::cca::args::CcaArguments;
 use crate::classify::args::ClassifyArguments;
-use crate::installed::{CompletionsArguments, ManArguments};
 use crate::doctor::DoctorArguments;
+use crate::installed::{CompletionsArguments, ManArguments};
 use crate::l4s::args::L4sArguments;
 use crate::latency::args::LatencyArguments;
 use crate::nprint::args::NprintArguments;
@@ -38,16 +38,16 @@ use crate::train::{EvalArguments, TrainArguments};
   wirelens top -i eth0 tcp port 443
   ssh router tcpdump -w - | wirelens top -r - --window 1s
 
-Exit status: 0 fine, 1 error, 2 wrong usage, 3 done but an input was damaged."
+Exit status: 0 success, 1 error, 2 wrong usage, 3 success, but an input was damaged."
 )]
 pub struct Arguments {
-    /// Print the version; with --verbose also how it was built and what it found.
+    /// Print the version; with --verbose also the build and the libraries found.
     #[arg(long, short = 'V')]
     pub version: bool,
-    /// List the interfaces that can be listened on, as `wirelens devices` does.
+    /// List interfaces that can be captured on, as `wirelens devices` does.
     #[arg(short = 'D', long = "list-interfaces")]
     pub list_interfaces: bool,
-    /// Say more.
+    /// Print more.
     #[arg(long, requires = "version")]
     pub verbose: bool,
     /// What to do.
@@ -62,7 +62,7 @@ pub enum Command {
     Top(TopArguments),
     /// Report flows: packets, bytes, times, TCP flags and how each ended
     Flows(FlowsArguments),
-    /// Write header bits of packets or flows in nPrint's layout: features for models
+    /// Write header bits of packets or flows in nPrint's format, as features for models
     Nprint(NprintArguments),
     /// Classify flows by service, device or your own labels, from their first packets
     Classify(ClassifyArguments),
@@ -92,7 +92,7 @@ pub enum Command {
     Doctor(DoctorArguments),
     /// Summarise a capture: link types, times, counts, malformed headers by cause
     Info(InfoArguments),
-    /// Recover the complete rows of an output whose run was killed or found its disk full
+    /// Recover the complete rows of a run that was killed or ran out of disk space
     Recover(RecoverArguments),
     /// Train models on labelled captures
     Train(TrainArguments),
@@ -115,11 +115,11 @@ pub struct InputArguments {
     /// several times. pcap and pcapng, plain or compressed with gzip or zstd, detected by content
     #[arg(short = 'r', long = "read", value_name = "FILE|DIR|-")]
     pub read: Vec<PathBuf>,
-    /// Only frames that pass this filter (pcap-filter(7)); it may also be given at the end of the
-    /// line
+    /// Read only frames that match this filter (pcap-filter(7)); it may also be given at the end of
+    /// the command line
     #[arg(short = 'f', long = "filter", value_name = "EXPRESSION", conflicts_with = "expression")]
     pub filter: Option<String>,
-    /// Filter, as tcpdump takes it: `tcp port 443 and host 192.0.2.1`
+    /// Filter in the syntax of tcpdump: `tcp port 443 and host 192.0.2.1`
     #[arg(value_name = "EXPRESSION")]
     pub expression: Vec<String>,
     /// Stop after this many frames, in order of time
@@ -129,23 +129,22 @@ pub struct InputArguments {
     /// all
     #[arg(short = 's', long = "snapshot-length", value_name = "BYTES")]
     pub snaplen: Option<u32>,
-    /// Count packets once that a SPAN port shows twice: drop and count those that are like one of
-    /// the WINDOW before them but for link, TTL and header checksum; reads on one thread
+    /// Drop and count duplicates, such as those of a SPAN port: packets equal to one in the WINDOW
+    /// before them, except for link header, TTL and header checksum; reads on one thread
     #[arg(long, value_name = "WINDOW", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "5ms", value_parser = parse_duration)]
     pub drop_duplicates: Option<packet::Span>,
-    /// Report tunnels by their outer headers: leave GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U
-    /// closed
+    /// Report tunnels by their outer headers: do not decapsulate GRE, ERSPAN, VXLAN, Geneve,
+    /// IP-in-IP and GTP-U
     #[arg(long)]
     pub no_decap: bool,
-    /// Threads to use; results do not depend on it [default: one per core, and one where flows are
-    /// followed]
+    /// Threads to use; results do not depend on it [default: one per core; for flows one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
-    /// Seed of the hash that spreads keys [default: drawn at start]
+    /// Seed of the hash table [default: random]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
-    /// Check arguments, inputs and filter, then stop without reading on
+    /// Check arguments, inputs and filter, then exit
     #[arg(long)]
     pub check: bool,
     /// No progress bar and no summary; errors are still printed
@@ -160,14 +159,14 @@ pub struct LiveArguments {
     /// Listen on this interface instead of reading captures; any listens on all
     #[arg(short = 'i', long = "interface", value_name = "NAME")]
     pub interface: Option<String>,
-    /// Do not ask for frames that are for other stations
+    /// Do not put the interface into promiscuous mode
     #[arg(short = 'p', long = "no-promiscuous-mode", requires = "interface")]
     pub no_promiscuous: bool,
-    /// Memory in which the kernel puts frames, in KiB [default: 65536]
+    /// Size of the kernel's ring buffer in KiB [default: 65536]
     #[arg(short = 'B', long = "buffer-size", value_name = "KIB", requires = "interface")]
     #[arg(value_parser = clap::value_parser!(u32).range(64..=16_777_216))]
     pub buffer_size: Option<u32>,
-    /// What matters more: the least work for each frame, or that none waits
+    /// Optimise for throughput or for low latency
     #[arg(long, value_name = "WHICH", default_value = "throughput", requires = "interface")]
     pub latency: Latency,
     /// Stop after this time
@@ -178,7 +177,7 @@ pub struct LiveArguments {
 /// What matters more on an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Latency {
-    /// Frames come in blocks of many, after 10 to 20 ms
+    /// Frames are delivered in blocks, after 10 to 20 ms
     Throughput,
     /// Each frame is delivered immediately
     Low,
@@ -205,7 +204,7 @@ pub enum OutputFormat {
     Table,
     /// Comma-separated values with a header line
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
     /// Apache Parquet
     Parquet,
@@ -258,13 +257,13 @@ pub struct FlowsOutputArguments {
     /// Replace FILE if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Divide rows into folders by the time when flows ended, as Hive does; parts are added
+    /// Partition rows into folders by the end time of flows, as Hive does; existing parts are kept
     #[arg(long, value_name = "LENGTH", requires = "output", value_parser = choice::<Partition>())]
     pub partition: Option<Partition>,
-    /// End a file at this size, such as 100M, and go on in FILE-1, FILE-2, …
+    /// Rotate the file at this size, such as 100M: FILE-1, FILE-2, …
     #[arg(long, value_name = "BYTES", requires = "output", value_parser = parse_bytes)]
     pub rotate_bytes: Option<u64>,
-    /// End a file at each multiple of this time of packets, such as 1h
+    /// Rotate the file at each multiple of this packet time, such as 1h
     #[arg(long, value_name = "DURATION", requires = "output", value_parser = parse_duration)]
     pub rotate_time: Option<packet::Span>,
     /// IPFIX: both directions of a flow in one record (RFC 5103) instead of one each
@@ -278,15 +277,15 @@ pub struct FlowsOutputArguments {
 /// Arguments of `wirelens top`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  wirelens top -r capture.pcap                           ten senders of most bytes
+  wirelens top -r capture.pcap                           ten senders with most bytes
   wirelens top -r capture.pcap -n 0 -o sources.parquet   every sender, for a notebook
   wirelens top -r day/ --by pair --window 1m --format csv
   wirelens top -r - --by port udp                        only UDP, from a pipe
   wirelens top -r capture.pcap --by name                 servers by SNI, HTTP host or DNS
-  wirelens top -i eth0                                   a screen, each second, until q
+  wirelens top -i eth0                                   live screen, until q
 
-Bytes are those on the wire, link header included, whatever was captured.
-A packet whose window is closed already is counted in the oldest open one, and as late.")]
+Bytes are those on the wire, including the link header, also of truncated packets.
+A packet whose window is already closed is counted in the oldest open one, and as late.")]
 pub struct TopArguments {
     /// Which frames to read.
     #[command(flatten)]
@@ -297,26 +296,26 @@ pub struct TopArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
-    /// What to add up by
+    /// Key to aggregate by
     #[arg(long, value_name = "KEY", default_value = "source")]
     #[arg(value_parser = choice::<By>())]
     pub by: By,
-    /// Rows to show, of each window if there are windows; 0 shows all
+    /// Rows to show, with --window per window; 0 shows all
     #[arg(short = 'n', long = "rows", value_name = "ROWS", default_value_t = 10)]
     pub rows: usize,
-    /// Order of the rows, largest first
+    /// Sort rows by this measure, largest first
     #[arg(long, value_name = "MEASURE", default_value = "bytes")]
     #[arg(value_parser = choice::<SortBy>())]
     pub sort: SortBy,
-    /// Add up each window of this length for itself, such as 1s, 100ms or 5m
+    /// Report totals for each window of this length, such as 1s, 100ms or 5m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub window: Option<packet::Span>,
-    /// Keys kept at most, of each window if there are windows; packets of keys beyond are counted
+    /// Maximum number of keys, with --window per window; packets of further keys are counted
     /// together
     #[arg(long, value_name = "KEYS", default_value_t = KEY_COUNT_DEFAULT)]
     #[arg(value_parser = parse_key_count)]
     pub max_keys: usize,
-    /// With --by name: pseudonyms (HMAC-SHA-256) instead of names, by the key in this file
+    /// With --by name: pseudonyms (HMAC-SHA-256) instead of names, with the key in this file
     #[arg(long, value_name = "KEYFILE")]
     pub hash_names: Option<PathBuf>,
 }
@@ -324,18 +323,18 @@ pub struct TopArguments {
 /// Arguments of `wirelens flows`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  wirelens flows -r capture.pcap                          ten flows of most bytes
+  wirelens flows -r capture.pcap                          ten flows with most bytes
   wirelens flows -r capture.pcap -o flows.parquet         every flow, for a notebook
-  wirelens flows -r capture.pcap --stats --format csv     sizes, gaps and flags as well
+  wirelens flows -r capture.pcap --stats --format csv     also sizes, gaps and flags
   wirelens flows -r capture.pcap --read-names             with server names and protocols
   wirelens flows -r day/ --window 10s -o flows.jsonl      each flow in each ten seconds
   wirelens flows -r capture.pcap --names nfstream -o flows.csv
-  wirelens flows -r capture.pcap --format eve -o eve.json   events as Suricata writes them
+  wirelens flows -r capture.pcap --format eve -o eve.json   events in Suricata's format
   wirelens flows -r capture.pcap -o flows --partition hour  Parquet in folders by time
   wirelens flows -i eth0 -o udp://192.0.2.1:4739          IPFIX to a collector
-  wirelens flows -i eth0 tcp                              each flow when it has ended
+  wirelens flows -i eth0 tcp                              each flow as it ends
 
-A table shows the heaviest flows; every other format holds every flow. docs/guide/flows.md
+A table shows the heaviest flows; all other formats have every flow. docs/guide/flows.md
 defines what a flow is and when it ends.")]
 pub struct FlowsArguments {
     /// Which frames to read.
@@ -350,17 +349,17 @@ pub struct FlowsArguments {
     /// Flows to show in a table; 0 shows all [default: 10]
     #[arg(short = 'n', long = "rows", value_name = "ROWS")]
     pub rows: Option<usize>,
-    /// Order of the rows of a table, largest first [default: bytes]
+    /// Sort rows of a table by this measure, largest first [default: bytes]
     #[arg(long, value_name = "MEASURE")]
     #[arg(value_parser = choice::<SortBy>())]
     pub sort: Option<SortBy>,
-    /// A flow has ended when it had no packet for so long
+    /// Idle timeout: end a flow after this long without a packet
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
     pub idle_timeout: packet::Span,
-    /// A flow this old ends, and its next packet begins a new one
+    /// Active timeout: end a flow at this age; its next packet starts a new one
     #[arg(long, value_name = "DURATION", default_value = "1800s", value_parser = parse_duration)]
     pub active_timeout: packet::Span,
-    /// Write each flow once for each window of this length in which it has packets
+    /// Write one row per flow and window of this length in which it has packets
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub window: Option<packet::Span>,
     /// Add sizes, gaps between packets and counts of TCP flags
@@ -373,22 +372,22 @@ pub struct FlowsArguments {
     #[arg(long, value_name = "NAMES", default_value = "wirelens")]
     #[arg(value_parser = choice::<Names>())]
     pub names: Names,
-    /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
+    /// Maximum number of flows; if a partition of the flow table is full, idle flows are evicted
     #[arg(long, value_name = "FLOWS", default_value_t = 4_194_304, value_parser = parse_key_count)]
     pub max_flows: usize,
-    /// Add what the payload names: TLS and QUIC server names, ALPN, JA4, HTTP hosts, DNS, protocol
+    /// Add names from the payload: TLS and QUIC server names, ALPN, JA4, HTTP hosts, DNS, protocol
     #[arg(long)]
     pub read_names: bool,
-    /// The same, with names as pseudonyms (HMAC-SHA-256) by the key in this file
+    /// The same, with names as pseudonyms (HMAC-SHA-256), with the key in this file
     #[arg(long, value_name = "KEYFILE")]
     pub hash_names: Option<PathBuf>,
-    /// Add the label of this trained cascade to each flow; time-outs are the model's
+    /// Add the label of this trained cascade to each flow; timeouts are those of the model
     #[arg(long, value_name = "DIR")]
     #[arg(conflicts_with_all = ["idle_timeout", "active_timeout", "window", "names"])]
     #[arg(conflicts_with_all = ["read_names", "hash_names"])]
     pub model: Option<PathBuf>,
-    /// With --model: call a flow unknown where its best guess is less likely right than P, 0 to 1,
-    /// whatever the model says [default: as the model says]
+    /// With --model: label a flow unknown if the probability of its likeliest class is below P, 0
+    /// to 1 [default: the model's threshold]
     #[arg(long, value_name = "P", requires = "model")]
     #[arg(conflicts_with_all = ["idle_timeout", "active_timeout", "window", "names"])]
     #[arg(value_parser = crate::classify::args::parse_probability)]
@@ -411,8 +410,8 @@ pub struct DevicesArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   wirelens info -r capture.pcapng
-  wirelens info -r day/ --format csv       a line for each capture
-  wirelens info -r capture.pcap.zst ip6    only what passes a filter")]
+  wirelens info -r day/ --format csv       one line per capture
+  wirelens info -r capture.pcap.zst ip6    only packets that match a filter")]
 pub struct InfoArguments {
     /// Which frames to read.
     #[command(flatten)]
@@ -428,11 +427,11 @@ pub struct InfoArguments {
   wirelens recover flows.parquet.partial             into flows.parquet
   wirelens recover flows.parquet.partial -o saved.parquet
 
-Of CSV and JSON lines all complete lines are saved, of Parquet all complete row groups, of
-Arrow all complete batches. The partial file stays as it is; the next run replaces it. The run
-that writes it may still be running: then what it has written so far is saved.")]
+All complete lines of CSV and JSON lines, row groups of Parquet and batches of Arrow are
+recovered. The partial file is not changed; the next run replaces it. If the run that writes it
+is still running, what it has written so far is recovered.")]
 pub struct RecoverArguments {
-    /// File that a killed run, or one whose disk was full, left behind
+    /// File left by a killed run or ran out of disk space
     #[arg(value_name = "FILE.partial")]
     pub partial: PathBuf,
     /// Write to this file; the format stays the same [default: FILE, without .partial]

@@ -107,7 +107,8 @@ pub(crate) fn explain(error: InputError, request: &InputRequest) -> Failure {
     match &error {
         InputError::Open(OpenError::NotFound(path)) if !expression.is_empty() => {
             Failure::error(format_args!(
-                "{error}; the rest of the line was taken as the filter `{expression}`: several captures are each given with -r, {}",
+                "{error}; the rest of the line was taken as the filter `{expression}`: give each \
+                 capture with -r, {}",
                 path.display()
             ))
         }

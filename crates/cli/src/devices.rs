@@ -12,12 +12,12 @@ use crate::output::{self, Show};
 use crate::table;
 
 pub(crate) const SCHEMA: Schema = &[
-    Field::new("index", Kind::U64, "Number of the interface in its network namespace."),
+    Field::new("index", Kind::U64, "Index of the interface in its network namespace."),
     Field::new("name", Kind::Text, "Its name, as -i takes it."),
-    Field::new("state", Kind::Text, "down; up; running, where something is at the other end."),
-    Field::new("link", Kind::Text, "What its frames begin with; empty where -i cannot read them.")
+    Field::new("state", Kind::Text, "down, up, or running (up with a carrier)."),
+    Field::new("link", Kind::Text, "Link type of its frames; empty if -i cannot capture them.")
         .nullable(),
-    Field::new("mtu_bytes", Kind::U64, "Its largest packet, without link header."),
+    Field::new("mtu_bytes", Kind::U64, "MTU: its largest packet, without link header."),
     Field::new("link_address", Kind::Text, "Its link address.").nullable(),
     Field::new("addresses", Kind::Text, "Its IP addresses, separated by spaces."),
 ];
@@ -56,7 +56,7 @@ fn print(devices: &[Device]) -> Result<(), Failure> {
             device.index.to_string(),
             device.name.clone(),
             state(device).to_owned(),
-            device.link.map_or(String::from("(not known)"), |link| link.to_string()),
+            device.link.map_or(String::from("(unknown)"), |link| link.to_string()),
             device.mtu_bytes.to_string(),
             link_address(device),
             addresses(device),

@@ -75,8 +75,7 @@ pub(crate) fn of(words: &[OsString], error: &clap::Error) -> Option<String> {
         )),
         ErrorKind::UnknownArgument => of_flag(argument).map(str::to_owned),
         ErrorKind::ArgumentConflict if argument.starts_with("--interface") => Some(String::from(
-            "One run listens on one interface, or with -i any on all of them; several take a run \
-             each",
+            "A run captures on one interface, or with -i any on all; use one run per interface",
         )),
         ErrorKind::ValueValidation if argument.starts_with("--rows") && typed.has("-nr") => {
             Some(String::from("-n is the number of rows here; a capture is read with -r FILE"))
@@ -128,7 +127,7 @@ impl<'a> Typed<'a> {
             _ => false,
         };
         if lacks("--interface") {
-            return Some(String::from("That is for listening on an interface: give one with -i"));
+            return Some(String::from("This option needs an interface: give one with -i"));
         }
         if lacks("--config") && self.command == Some("run") {
             return Some(String::from(
@@ -156,7 +155,7 @@ fn of_flag(argument: &str) -> Option<&'static str> {
         ),
         "-W" => Some("Results are written with -o FILE"),
         "-P" => Some("Captures are read with -r FILE"),
-        "-i" => Some("This command does not listen on interfaces; nPrint's -i is --icmp here"),
+        "-i" => Some("This command does not capture on interfaces; nPrint's -i is --icmp here"),
         _ if is_printing => Some(
             "Packets are not printed one by one: `wirelens packetlog query -w FILE` cuts them out \
              for tcpdump or Wireshark, `--help` lists what can be printed",

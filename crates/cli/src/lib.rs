@@ -129,8 +129,8 @@ fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Testbed(arguments)) => testbed::run(arguments.command, host),
         Some(Command::Completions(arguments)) => installed::print_completions(&arguments),
         Some(Command::Man(arguments)) => installed::write_pages(&arguments),
-        None => Err(Failure::usage(
-            "no command was given; try `wirelens top -r FILE` or `wirelens --help`",
-        )),
+        None => {
+            Err(Failure::usage("no command given; try `wirelens top -r FILE` or `wirelens --help`"))
+        }
     }
 }

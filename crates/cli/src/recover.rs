@@ -12,7 +12,7 @@ pub(crate) fn run(arguments: &RecoverArguments) -> Result<Status, Failure> {
         (None, Some(suffix)) if suffix == "partial" => partial.with_extension(""),
         (None, _) => {
             return Err(Failure::usage(format_args!(
-                "`{}` does not end in .partial; say with -o where its rows should go",
+                "`{}` does not end in .partial; give the output with -o",
                 partial.display()
             )));
         }
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &RecoverArguments) -> Result<Status, Failure> {
         let (partial, target) = (partial.display(), target.display());
         eprintln!("{target}: rows recovered from {partial}: {row_count}, as {format}");
         if cut_bytes > 0 {
-            eprintln!("bytes at its end that belong to no complete row: {cut_bytes}");
+            eprintln!("incomplete bytes at its end: {cut_bytes}");
         }
     }
     Ok(Status::Fine)

@@ -17,10 +17,10 @@ use crate::run::{self, args::RunArguments};
   wirelens report -c wirelens.toml -r day/ -o report.html    the applications of a settings file
 
 The report is one HTML file of at most 3 MB that needs no server and loads nothing: send it to
-a colleague. It has the views of the page (`wirelens run --page`). Where not all rows fit, those
-with the most bytes are kept, and the report says how many there were. docs/guide/page.md")]
+a colleague. It has the views of the page (`wirelens run --page`). If not all rows fit, those
+with the most bytes are kept, and the report shows how many there were. docs/guide/page.md")]
 pub struct ReportArguments {
-    /// Captures: files, folders of captures, or - for standard input; repeatable
+    /// Captures: files, folders of captures, or - for standard input; may be given several times
     #[arg(
         short = 'r',
         long = "read",

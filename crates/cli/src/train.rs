@@ -31,40 +31,39 @@ pub struct TrainArguments {
 pub enum TrainCommand {
     /// Train a cascade of models that classifies services or devices, on labelled captures
     ///
-    /// Needs the Python package with its extra `train`; docs/guide/train.md says how to install
-    /// it and how to train. `wirelens train classify --help` shows all options.
+    /// Needs the Python package with its extra `train`; docs/guide/train.md explains installation
+    /// and training. `wirelens train classify --help` shows all options.
     #[command(after_help = "Examples:
   wirelens train classify -r captures/ --flows flows.tsv --label app -o models/apps
   wirelens train classify --folders by-device/ -o models/devices --depths 1-10
   wirelens train classify --testbed testbed-runs/services -o models/services --plots plots
 
-Time: each of the models that ship took a quarter of an hour on two cores.")]
+Time: each shipped model took a quarter of an hour on two cores.")]
     Classify(HandedOn),
     /// Train small forests that classify packets for `wirelens packetlog`, on labelled captures
     ///
-    /// Needs the Python package with its extra `train`; docs/guide/packetlog-train.md says how
-    /// to install it and how to train. `wirelens train packetlog --help` shows all
-    /// options.
+    /// Needs the Python package with its extra `train`; docs/guide/packetlog-train.md explains
+    /// installation and training. `wirelens train packetlog --help` shows all options.
     #[command(after_help = "Examples:
   wirelens train packetlog -r testbed-runs/attacks -r testbed-runs/services -o models/mine
   wirelens train packetlog -r testbed-runs/congestion -o queue --use congestion
 
-Time: the model that ships took a quarter of an hour on two cores.")]
+Time: the shipped model took a quarter of an hour on two cores.")]
     Packetlog(HandedOn),
     /// Train networks that identify congestion controls for `wirelens cca`, on testbed runs
     ///
     /// Needs the Python package with its extra `train`, and PyTorch; docs/guide/cca-train.md
-    /// says how to install both. `wirelens train cca --help` shows all options.
+    /// explains how to install both. `wirelens train cca --help` shows all options.
     #[command(after_help = "Examples:
   wirelens train cca -r testbed-runs/congestion -o models/queue
   wirelens train cca -r testbed-runs/congestion -o queue --durations 100ms --recipe paper
 
-Time: the model that ships took a quarter of an hour on two cores.")]
+Time: the shipped model took a quarter of an hour on two cores.")]
     Cca(HandedOn),
     /// Train a network that predicts packet latencies for either queue of an L4S router
     ///
     /// Needs the Python package with its extra `train`, and PyTorch; docs/guide/l4s-predict.md
-    /// says how to use it. `wirelens train l4s --help` shows all options.
+    /// explains how to use it. `wirelens train l4s --help` shows all options.
     #[command(after_help = "Examples:
   wirelens train l4s -r mine.parquet -o models/mine
 
@@ -85,7 +84,7 @@ pub struct EvalArguments {
 pub enum EvalCommand {
     /// Evaluate a cascade on labelled captures, compared with each of its models and a port table
     ///
-    /// Needs the Python package with its extra `train`; docs/guide/train.md says how to install
+    /// Needs the Python package with its extra `train`; docs/guide/train.md explains how to install
     /// it. `wirelens eval classify --help` shows all options.
     #[command(after_help = "Examples:
   wirelens eval classify --model models/apps -r new-captures/ --flows new.tsv --label app
@@ -95,7 +94,7 @@ Time: some minutes for the runs of a data set.")]
     Classify(HandedOn),
     /// Evaluate packet log forests on labelled captures, compared with NetBeacon and a port table
     ///
-    /// Needs the Python package with its extra `train`; docs/guide/packetlog-train.md says how
+    /// Needs the Python package with its extra `train`; docs/guide/packetlog-train.md explains how
     /// to install it. `wirelens eval packetlog --help` shows all options.
     #[command(after_help = "Examples:
   wirelens eval packetlog --model models/mine -r testbed-runs/other
@@ -106,7 +105,7 @@ Time: some minutes for the runs of a data set.")]
     /// Evaluate a model of congestion controls on held-out testbed runs
     ///
     /// Needs the Python package with its extra `train`, and PyTorch; docs/guide/cca-train.md
-    /// says how to install both. `wirelens eval cca --help` shows all options.
+    /// explains how to install both. `wirelens eval cca --help` shows all options.
     #[command(after_help = "Examples:
   wirelens eval cca --model models/queue -r testbed-runs/other
 
@@ -126,7 +125,7 @@ Time: a minute or two on two cores for rules; half an hour and more for a trace.
     L4s(HandedOn),
 }
 
-/// What is not looked at here.
+/// Options that the Python package reads.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub struct HandedOn {

@@ -38,8 +38,8 @@ pub(crate) fn is_wanted(show: Show, inputs: &Inputs) -> bool {
 pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
     if !is_watched() {
         return Err(Failure::usage(
-            "--view: standard input and output are no terminal; use --page to look at a run from \
-             elsewhere",
+            "--view: standard input and output are not a terminal; use --page to watch a run in a \
+             browser",
         ));
     }
     let to_stdout = |one: &&session::run::Planned| {

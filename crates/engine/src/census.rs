@@ -15,7 +15,7 @@ use crate::table::{Entry, Tally};
 pub struct Census {
     /// All frames, and their bytes on the wire.
     pub total: Tally,
-    /// Bytes that were captured.
+    /// Captured bytes.
     pub captured_bytes: u64,
     /// Shortest frame on the wire, in bytes; meaningless without frames.
     pub wire_len_min: u32,
@@ -31,7 +31,7 @@ pub struct Census {
     pub unstamped: u64,
     /// Frames whose capture is shorter than they were on the wire.
     pub shortened: u64,
-    /// Frames whose capture ends before their headers do.
+    /// Frames truncated within their headers.
     pub cut: u64,
     /// Frames in which a header is malformed, by cause.
     pub malformed: MalformedCounts,

@@ -104,7 +104,7 @@ impl Rollup {
         };
         let measures = [of(rule.sums, false), of(rule.maxima, true)].concat();
         let mut fields = vec![
-            Field::new("start_ns", Kind::TimestampNs, "When the minute begins."),
+            Field::new("start_ns", Kind::TimestampNs, "Start of the minute."),
             Field::new("rows", Kind::U64, "Rows of the minute."),
         ];
         let key_field = key.and_then(|key| schema.get(key));

@@ -123,13 +123,17 @@ impl Counters {
             gauge("files", "Files of stored rows.", &self.file_count),
             gauge("size_bytes", "Bytes of stored rows.", &self.byte_count),
             total("rows", "Rows that were stored.", &self.row_count),
-            total("missed_rows", "Rows that left memory before they were stored.", &self.missed),
+            total("missed_rows", "Rows evicted from memory before they were stored.", &self.missed),
             total("evicted_hours", "Hours removed for age or space.", &self.evicted_hours),
             total("evicted_files", "Files removed for age or space.", &self.evicted_files),
             total("evicted_bytes", "Bytes removed for age or space.", &self.evicted_bytes),
             total("damaged_files", "Files that cannot be read.", &self.damaged_files),
             total("failed_writes", "Writes that failed.", &self.failed_writes),
-            total("left_out_files", "Files that queries had no memory for.", &self.left_out_files),
+            total(
+                "left_out_files",
+                "Files skipped by queries for lack of memory.",
+                &self.left_out_files,
+            ),
         ]
     }
 

@@ -71,7 +71,7 @@ pub struct Forgotten {
     pub unanswered: u64,
     /// Packets that made room for others.
     pub no_room: u64,
-    /// Packets of flows for which there was no room.
+    /// Packets of flows that did not fit into the table.
     pub flow_no_room: u64,
 }
 

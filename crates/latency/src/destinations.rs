@@ -19,7 +19,7 @@ pub struct Destination {
     pub rtt: Rtt,
     /// Packets that it has to answer.
     pub packets: u64,
-    /// Of those, packets with bytes that were seen before.
+    /// Of those, retransmissions: packets with bytes seen before.
     pub retransmissions: u64,
     /// Of those, packets without a latency.
     pub missing: u64,

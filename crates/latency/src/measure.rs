@@ -25,7 +25,7 @@ pub struct Counts {
     /// Packets of other protocols, and UDP of which nothing is known: they are not answered in a
     /// way that the tap can see.
     pub other: u64,
-    /// Packets of flows for which there was no room.
+    /// Packets of flows that did not fit into the table.
     pub no_place: u64,
     /// Packets without a stamp.
     pub no_time: u64,

@@ -149,7 +149,7 @@ pub struct OneWayCounts {
     pub matched: u64,
     /// Packets that one tap saw of flows of which the other saw none.
     pub elsewhere: u64,
-    /// Packets for which there was no room.
+    /// Packets that did not fit into the table.
     pub no_room: u64,
 }
 

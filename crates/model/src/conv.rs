@@ -67,7 +67,7 @@ impl Convolution {
             )));
         }
         if !weights.iter().chain(bias).all(|weight| weight.is_finite()) {
-            return Err(ConvError(String::from("a weight that is no number")));
+            return Err(ConvError(String::from("a weight that is not a number")));
         }
         let groups = output_count.div_ceil(LANES);
         let mut placed = vec![[0.0; LANES]; KERNEL_LEN * input_count * groups];
@@ -413,7 +413,7 @@ mod tests {
             assert!(error.to_string().contains(words), "{error}");
         };
         refused(Convolution::new(2, &[0.0; 5], &[0.0]).unwrap_err(), "1 × 2 × 3");
-        refused(Convolution::new(1, &[f32::NAN; 3], &[0.0]).unwrap_err(), "no number");
+        refused(Convolution::new(1, &[f32::NAN; 3], &[0.0]).unwrap_err(), "not a number");
         refused(Convolution::new(0, &[], &[0.0]).unwrap_err(), "1 to 256");
         let (one, ..) = layer(2, 4, 1);
         let (other, ..) = layer(5, 3, 1);

@@ -72,7 +72,7 @@ impl fmt::Display for SubscriptionError {
         match self {
             Self::Pattern { pattern, cause } => write!(
                 f,
-                "`{pattern}` is no regular expression ({cause}); give one that finds names of \
+                "`{pattern}` is not a regular expression ({cause}); give one that finds names of \
                  columns, such as `^tcp_opt_`"
             ),
             Self::NoColumns => f.write_str("no column is left; ask for a header, or exclude less"),
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_said() {
         let error = without(&["tcp_("]).unwrap_err();
-        assert!(error.to_string().starts_with("`tcp_(` is no regular expression"), "{error}");
+        assert!(error.to_string().starts_with("`tcp_(` is not a regular expression"), "{error}");
         for depth in [0, 256] {
             let refused = Subscription::new(&Wanted { depth, ..Wanted::default() });
             assert_eq!(refused, Err(SubscriptionError::Depth(depth)));

@@ -44,7 +44,7 @@ impl fmt::Display for SumsError {
             ),
             Self::Line { number } => write!(
                 f,
-                "{SUMS_FILE}: line {number} is no hash and name, as `sha256sum` writes them; \
+                "{SUMS_FILE}: line {number} is not a hash and name, as `sha256sum` writes them; \
                  copy the artifact again"
             ),
             Self::Changed { file, listed, found } => write!(

@@ -62,7 +62,7 @@ fn parse_ns(text: &str) -> Result<f64, String> {
         "m" | "min" => 60e9,
         "h" => 3_600e9,
         "d" => 86_400e9,
-        _ => return Err(format!("`{unit}` is no unit of time; {WANTED}")),
+        _ => return Err(format!("`{unit}` is not a unit of time; {WANTED}")),
     };
     let number: f64 = number.trim().parse().map_err(|_| WANTED)?;
     Ok(number * unit_ns)

@@ -25,7 +25,7 @@ pub struct Record {
     pub timestamp: Timestamp,
     /// Start of the frame within the batch's bytes.
     pub offset: u32,
-    /// Bytes that were captured.
+    /// Captured bytes.
     pub captured_len: u32,
     /// Bytes that were on the wire, link header included, as the capture tells.
     pub wire_len: u32,

@@ -110,7 +110,7 @@ impl Model {
             if let Some(column) = read.find(|column| column.key() == Some(key)) {
                 let name = key.name();
                 let cause = format_args!(
-                    "it reads `{column}`; wanted: what is there when nothing is kept of the {name}"
+                    "it reads `{column}`; wanted: columns that need no state of the {name}"
                 );
                 return Err(file.wrong("packet_forest", cause));
             }

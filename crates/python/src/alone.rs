@@ -65,7 +65,7 @@ pub(crate) fn run<A: Application>(
     finished.account()?;
     outlet.drop_rows(finished.dropped.iter().map(|(_, count)| count).sum());
     let Some((name, closing)) = finished.closings.pop() else {
-        return Err(Refusal::new(Kind::Internal, "the run says nothing of its application"));
+        return Err(Refusal::new(Kind::Internal, "the run has no result of its application"));
     };
     Ok(Answered { name, inputs: finished.inputs, received: finished.received, closing })
 }

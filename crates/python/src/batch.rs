@@ -67,9 +67,9 @@ impl Batch {
                 Which::Index(index) => {
                     PyIndexError::new_err(format!("no column has the index {index}: {names}"))
                 }
-                Which::Name(name) => {
-                    PyKeyError::new_err(format!("`{name}` is no column; there are {names}"))
-                }
+                Which::Name(name) => PyKeyError::new_err(format!(
+                    "`{name}` is not a column; the columns are {names}"
+                )),
             }
         })
     }
@@ -234,7 +234,7 @@ impl Collected {
     fn write_parquet(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> PyResult<()> {
         let written = py.detach(|| {
             let Some(columns) = self.columns else {
-                let text = "columns of a table that was made in Python are not ours to write";
+                let text = "columns of a table created in Python cannot be written";
                 return Err(Refusal::new(Kind::Internal, text));
             };
             let mut file = ParquetFile::create(&path, overwrite, columns)?;

@@ -22,9 +22,9 @@ use crate::rows::{RowsOut, read_each, text};
 pub(crate) const ROWS: [Field; 7] = [
     Field::new("file", Holds::U32, "The capture, counted from 0."),
     text("community_id", "Community ID of the conversation."),
-    text("src_ip", "Who sends the data."),
+    text("src_ip", "Sender of the data."),
     Field::new("src_port", Holds::U16, "Its port."),
-    text("dst_ip", "Who receives it."),
+    text("dst_ip", "Its receiver."),
     Field::new("dst_port", Holds::U16, "Its port."),
     Field::new("slots", Holds::Bytes, "Its slots, 64 bytes each."),
 ];

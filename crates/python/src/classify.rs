@@ -86,7 +86,7 @@ impl ClassifyOptions {
         };
         if asked == cascade.every() {
             return if asked.is_some() && self.consumers > 1 {
-                Err(refused("consumers", self.consumers, "windows are told by one thread"))
+                Err(refused("consumers", self.consumers, "windows are reported by one thread"))
             } else {
                 Ok(())
             };

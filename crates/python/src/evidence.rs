@@ -26,7 +26,7 @@ pub(crate) const ROWS: [Field; 4] = [
     Field::new(
         "first_ns",
         Holds::TimestampNs,
-        "Earliest stamp; missing where the capture tells no time.",
+        "Earliest timestamp; missing if the capture has none.",
     )
     .nullable(),
     Field::new(

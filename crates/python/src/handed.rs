@@ -57,7 +57,7 @@ impl Handed {
 
 impl TakeRows for Handed {
     fn begin(&mut self, schema: Schema) {
-        debug_assert_eq!(schema, self.columns, "the reader has told Python of others");
+        debug_assert_eq!(schema, self.columns, "the reader announced other columns");
     }
 
     fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {

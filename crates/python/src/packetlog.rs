@@ -25,8 +25,9 @@ use crate::rows::{RowsOut, known, read_each};
 pub(crate) const ROWS: [Field; 5] = [
     Field::new("file", Holds::U32, "The capture, counted from 0."),
     Field::new("packet", Holds::U64, "The packet in its capture, counted from 0."),
-    Field::new("time_ns", Holds::TimestampNs, "Its stamp; missing where there is none.").nullable(),
-    Field::new("holds_flow", Holds::I8, "Whether anything is kept of its flow, 0 or 1."),
+    Field::new("time_ns", Holds::TimestampNs, "Its timestamp; missing if there is none.")
+        .nullable(),
+    Field::new("holds_flow", Holds::I8, "Whether there is flow state, 0 or 1."),
     Field::new("values", Holds::Bytes, "The values of the columns, 32-bit floats."),
 ];
 

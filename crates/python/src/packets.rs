@@ -45,35 +45,32 @@ const fn text(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Kind::Text, about).nullable()
 }
 
-const TIME: Field = Field::new(
-    "time_ns",
-    Kind::TimestampNs,
-    "When it was seen; missing where the capture does not tell.",
-);
+const TIME: Field =
+    Field::new("time_ns", Kind::TimestampNs, "Timestamp; missing if the capture has none.");
 const FRAME: Field =
     Field::new("frame", Kind::Bytes, "First captured bytes, from the link header on.");
 const PAYLOAD: Field =
-    Field::new("payload", Kind::Bytes, "First captured bytes that the transport carries.");
+    Field::new("payload", Kind::Bytes, "First captured bytes of transport payload.");
 
 /// Those of every packet.
 const FIELD_COUNT: usize = 15;
 pub(crate) const WITH_BOTH: [Field; FIELD_COUNT + 2] = [
     TIME.nullable(),
     len("wire_len", "Bytes on the wire, link header included."),
-    len("captured_len", "Bytes that were captured."),
+    len("captured_len", "Captured bytes."),
     small("interface", "Interface, numbered from 0 within its capture."),
-    text("direction", "`inbound` or `outbound`, where the capture tells."),
-    small("segments", "Wire packets that it stands for."),
+    text("direction", "`inbound` or `outbound`, if the capture records it."),
+    small("segments", "Wire packets that it contains."),
     small("vlan", "Outermost VLAN identifier.").nullable(),
-    text("protocol", "IP protocol, or EtherType where there is no IP."),
+    text("protocol", "IP protocol, or EtherType if there is no IP."),
     text("src_ip", "Source address of the innermost IP header."),
     small("src_port", "Source port.").nullable(),
     text("dst_ip", "Destination address of the innermost IP header."),
     small("dst_port", "Destination port.").nullable(),
     small("tcp_flags", "FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128, AE 256.")
         .nullable(),
-    len("payload_len", "Bytes that the transport carries, captured or not.").nullable(),
-    text("malformed", "What is wrong with its headers, by the name of the cause."),
+    len("payload_len", "Bytes of transport payload, captured or not.").nullable(),
+    text("malformed", "Malformed header, by the name of the cause."),
     FRAME,
     PAYLOAD.nullable(),
 ];

@@ -130,8 +130,8 @@ impl Shared {
         if self.process != process::id() {
             return Err(Refusal::new(
                 Kind::Forked,
-                "results that were begun before a fork cannot be read after it; ask anew in the \
-                 child, or start it with the method `spawn`",
+                "results begun before a fork cannot be read after it; start again in the child, or \
+                 use the method `spawn`",
             ));
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,7 +150,7 @@ impl Shared {
             Err(RecvTimeoutError::Timeout) => Ok(Step::Waiting),
             Err(RecvTimeoutError::Disconnected) => {
                 *state = State::Ended(None);
-                let text = "the thread that reads ended without a word; please report this";
+                let text = "the reading thread ended unexpectedly; please report this";
                 Err(Refusal::new(Kind::Internal, text))
             }
         }
@@ -196,7 +196,7 @@ fn lost(ending: &Ending) -> Vec<String> {
     let rows = ending.others.iter().find(|(name, _)| *name == "dropped_rows");
     let texts = [
         (packets, "packets dropped by the kernel: its ring was full"),
-        (rows.map_or(0, |(_, count)| *count), "rows dropped: they were not taken in time"),
+        (rows.map_or(0, |(_, count)| *count), "rows dropped: they were not read in time"),
     ];
     let lost = texts.into_iter().filter(|(count, _)| *count > 0);
     lost.map(|(count, text)| format!("{count} {text}")).collect()

@@ -65,7 +65,7 @@ impl Refusal {
 
     /// Nobody waits for results any more, so nobody will read this.
     pub(crate) fn unheard() -> Self {
-        Self::new(Kind::Internal, "the results are not wanted any more")
+        Self::new(Kind::Internal, "the results are no longer needed")
     }
 }
 

@@ -27,10 +27,10 @@ pub(crate) const ROWS: [Field; 13] = [
     Field::new("src_port", Holds::U16, "Its port; the message type for ICMP."),
     text("dst_ip", "The other address."),
     Field::new("dst_port", Holds::U16, "Its port; the counterpart's type or the code for ICMP."),
-    Field::new("first_ns", Holds::TimestampNs, "Stamp of the flow's first packet.").nullable(),
+    Field::new("first_ns", Holds::TimestampNs, "Timestamp of the flow's first packet.").nullable(),
     Field::new("window_start_ns", Holds::TimestampNs, "Start of the window.").nullable(),
-    Field::new("packets", Holds::U64, "Packets in the window, of both sides."),
-    text("main", "Which way is the main one: forward, from the source, or backward."),
+    Field::new("packets", Holds::U64, "Packets in the window, of both directions."),
+    text("main", "Main direction: forward, from the source, or backward."),
     Field::new("records", Holds::Bytes, "Compact records of the window's first packets."),
     Field::new("numbers", Holds::Bytes, "The numbers, 64 bits each."),
 ];

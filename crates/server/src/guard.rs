@@ -72,7 +72,7 @@ fn admit(app: &App, request: &Request) -> Result<Option<Response>, Problem> {
     if request.uri().path() == "/" && typed.is_some_and(|seen| is_same(seen, token)) {
         return Ok(Some(welcome(token, app.tls.is_some())));
     }
-    let wanted = "a token is wanted: Authorization: Bearer TOKEN, or open the address with \
+    let wanted = "token required: Authorization: Bearer TOKEN, or open the address with \
                   ?token=TOKEN that was printed at start";
     Err(Problem::new(StatusCode::UNAUTHORIZED, wanted))
 }
@@ -113,7 +113,7 @@ fn check_site(headers: &HeaderMap) -> Result<(), Problem> {
     if matches!(site, "same-origin" | "none") || mode == "navigate" {
         return Ok(());
     }
-    Err(Problem::new(StatusCode::FORBIDDEN, "a page of another site asks; that is not allowed"))
+    Err(Problem::new(StatusCode::FORBIDDEN, "requests from another site are not allowed"))
 }
 
 fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {

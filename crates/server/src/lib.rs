@@ -64,8 +64,7 @@ impl fmt::Display for ServerError {
         match self {
             Self::Listen(address, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
                 f,
-                "{address}: another program listens there; try another port, or port 0 for any \
-                 that is free"
+                "{address}: the port is in use; try another port, or port 0 for any free one"
             ),
             Self::Listen(address, error) => write!(f, "{address}: {error}"),
             Self::NeedsToken(address) => write!(

@@ -33,7 +33,7 @@ const HANDSHAKE: u8 = 22;
 
 /// The answer to HTTP without TLS.
 const WANTS_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\
-     Connection: close\r\n\r\nthis address wants https://\n";
+     Connection: close\r\n\r\nuse https:// for this address\n";
 
 /// How often it is asked what goes on, while someone looks.
 const ASK_EVERY: Duration = Duration::from_millis(250);

@@ -97,7 +97,7 @@ fn own(app: &App) -> Vec<(&'static str, Vec<Count>)> {
         Count::gauge("run_over", "Whether all input was read.", f64::from(app.store.is_over())),
         Count::gauge(
             "event_time_seconds",
-            "How far event time has come, since the epoch.",
+            "Latest event time, since the epoch.",
             app.store.time_ns().map_or(f64::NAN, |ns| ns as f64 / 1e9),
         ),
     ];
@@ -109,7 +109,7 @@ fn own(app: &App) -> Vec<(&'static str, Vec<Count>)> {
         tables.extend([
             of(Count::gauge("rows_kept", "Rows in memory.", state.row_count as f64)),
             of(Count::gauge("memory_bytes", "Memory of these rows.", state.byte_count as f64)),
-            of(Count::total("rows_evicted", "Rows that went for later ones.", state.evicted)),
+            of(Count::total("rows_evicted", "Rows evicted by later ones.", state.evicted)),
         ]);
     }
     let served = &app.served;
@@ -123,10 +123,10 @@ fn own(app: &App) -> Vec<(&'static str, Vec<Count>)> {
             "Connections beyond the limit.",
             served.connections_refused.load(Relaxed),
         ),
-        Count::gauge("connections_open", "Connections that are open.", open),
+        Count::gauge("connections_open", "Open connections.", open),
     ];
     let started = app.started_ns as f64 / 1e9;
-    let started = Count::gauge("start_time_seconds", "When the server began.", started);
+    let started = Count::gauge("start_time_seconds", "Start time of the server.", started);
     vec![("run", run), ("process", vec![started]), ("store", tables), ("server", server)]
 }
 

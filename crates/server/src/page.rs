@@ -28,9 +28,9 @@ pub(crate) fn report() -> Option<&'static str> {
 }
 
 /// What is served in place of the page if it was not built.
-const NO_PAGE: &str = "This program was built without its page, as Node.js was not there.\n\
-    The API is here all the same: /api/v1/openapi.json describes it, /metrics is for Prometheus.\n\
-    To have the page, install Node.js 20 or newer and build again.\n";
+const NO_PAGE: &str = "This program was built without its page, as Node.js was not installed.\nThe \
+    API works without it: /api/v1/openapi.json describes it, /metrics is for Prometheus.\nFor the \
+    page, install Node.js 20 or newer and build again.\n";
 
 /// A file of the page, by its path.
 pub(crate) fn file(path: &str, headers: &HeaderMap) -> Response {

@@ -16,7 +16,7 @@ pub fn parse_ring_size(text: &str) -> Result<usize, String> {
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
-        _ => return Err(format!("`{unit}` is no unit of size; {WANTED}")),
+        _ => return Err(format!("`{unit}` is not a unit of size; {WANTED}")),
     };
     let number: u64 = number.parse().map_err(|_| WANTED)?;
     let bytes = number.checked_mul(unit_bytes).filter(|bytes| RING_SIZES.contains(bytes));

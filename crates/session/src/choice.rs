@@ -21,7 +21,7 @@ pub trait Choice: Copy + 'static {
         Self::ALL.iter().copied().find(|choice| choice.name() == name).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|choice| choice.name()).collect();
             let (last, others) = names.split_last().map_or(("", &names[..]), |(l, o)| (l, o));
-            format!("`{name}` is no {}; give {} or {last}", Self::NOUN, others.join(", "))
+            format!("`{name}` is not a {}; give {} or {last}", Self::NOUN, others.join(", "))
         })
     }
 }

@@ -16,7 +16,7 @@ pub struct Done {
     pub received: Received,
     /// Packets more than a second behind the capture's time.
     pub late: u64,
-    /// How often the clock was set back.
+    /// Times that the clock was set back.
     pub clock_steps: u64,
     /// Flows by how they ended.
     pub counts: FlowCounts,
@@ -51,8 +51,8 @@ impl Done {
             _ => format!("flows: {total} ended = {}\n", ended.join(" + ")),
         };
         for (count, what) in [
-            (self.late, "packets came late, more than a second behind the capture's time"),
-            (self.clock_steps, "clock steps: stamps ran backwards by the idle time-out or more"),
+            (self.late, "packets were late, more than a second behind the capture's time"),
+            (self.clock_steps, "clock steps: timestamps went back by the idle timeout or more"),
         ] {
             if count > 0 {
                 text.push_str(&format!("flows: {count} {what}\n"));

@@ -13,7 +13,7 @@ use crate::written;
 choice! {
     /// What matters more on an interface.
     Latencies: "latency" {
-        Throughput = "throughput", "Frames come in blocks of many, after 10 to 20 ms";
+        Throughput = "throughput", "Frames are delivered in blocks, after 10 to 20 ms";
         Low = "low", "Each frame is delivered immediately";
     }
 }
@@ -114,13 +114,13 @@ impl InputSettings {
             return Err(("pace", String::from("pace has no effect on an interface; leave it out")));
         }
         if self.is_live() && !self.read.is_empty() {
-            let why = "captures or an interface can be read, not both in one run";
+            let why = "captures and an interface cannot be read in one run";
             return Err(("read", format!("read and interface: {why}")));
         }
         if let Some(name) = self.interface_twice() {
             let message = format!(
-                "interface: {name} is listened on already, so its packets would count twice; name \
-                 each interface once, or any alone"
+                "interface: {name} is already captured, so its packets would count twice; name \
+                 each interface once, or only any"
             );
             return Err(("interface", message));
         }

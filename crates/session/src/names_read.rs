@@ -73,7 +73,7 @@ pub(crate) fn counts(counts: &Counts) -> [(&'static str, u64); 8] {
 
 /// The same while a run goes on.
 pub(crate) fn shown(counted: &Counts) -> [Count; 8] {
-    let about = "Names that payload shows, and what was not read of it.";
+    let about = "Names found in payload, and reasons for those not read.";
     counts(counted).map(|(name, value)| Count::total(name, about, value))
 }
 
@@ -89,8 +89,8 @@ pub(crate) fn lines(counts: &Counts) -> String {
         let _ = writeln!(lines, "names: not read = {}", faults.join(" + "));
     }
     for (count, what) in [
-        (counts.evicted, "handshakes in pieces made room for others"),
-        (counts.answers_forgotten, "answers of DNS were forgotten before their time"),
+        (counts.evicted, "fragmented handshakes were evicted for others"),
+        (counts.answers_forgotten, "DNS answers were evicted before their TTL expired"),
         (counts.names_dropped, "names were dropped to bound memory"),
     ] {
         if count > 0 {

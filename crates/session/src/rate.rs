@@ -10,7 +10,7 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).ok_or(WANTED)?;
     let (number, unit) = text.split_at(unit_start);
     let unit_bits =
-        unit_bits(unit).ok_or_else(|| format!("`{unit}` is no unit of rates; {WANTED}"))?;
+        unit_bits(unit).ok_or_else(|| format!("`{unit}` is not a unit of rates; {WANTED}"))?;
     let rate = number.trim().parse::<f64>().map_err(|_| WANTED)? * unit_bits;
     // No link is slower or faster.
     if !(1e4..=1e12).contains(&rate) {
@@ -30,7 +30,7 @@ pub fn parse_link_rate(text: &str) -> Result<u64, String> {
     let unit_start = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_start);
     let unit_bits =
-        unit_bits(unit).ok_or_else(|| format!("`{unit}` is no unit of a rate; {WANTED}"))?;
+        unit_bits(unit).ok_or_else(|| format!("`{unit}` is not a unit of a rate; {WANTED}"))?;
     let bits = number.parse::<f64>().map_err(|_| WANTED)? * unit_bits;
     if (1e3..=1e11).contains(&bits) { Ok(bits.round() as u64) } else { Err(WANTED.to_owned()) }
 }

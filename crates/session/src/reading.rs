@@ -133,12 +133,12 @@ impl fmt::Display for InputError {
                 "nothing to read; captures are given with -r FILE, an interface with -i NAME",
             ),
             Self::Both => {
-                f.write_str("-r and -i: captures or an interface can be read, not both in one run")
+                f.write_str("-r and -i: captures and an interface cannot be read in one run")
             }
             Self::SnaplenShort { snaplen, needs: Needs { stage, len, .. } } => write!(
                 f,
-                "-s {snaplen}: too short for {stage}, which looks at headers in the first {len} \
-                 bytes of each frame; leave -s out, or give at least {len}"
+                "-s {snaplen}: too short for {stage}, which reads headers in the first {len} bytes \
+                 of each frame; leave -s out, or give at least {len}"
             ),
             Self::StdinTwice => f.write_str("-r -: standard input can be read only once"),
             Self::Open(error) => error.fmt(f),
@@ -247,7 +247,8 @@ impl fmt::Display for Unaccounted {
         let Self { handed_out, known } = self;
         write!(
             f,
-            "packets are missing from the count: {handed_out} came in, {known} are accounted for; please report this"
+            "packets are missing from the count: {handed_out} received, {known} accounted for; \
+             please report this"
         )
     }
 }
@@ -521,7 +522,7 @@ impl Received {
             .iter()
             .map(|(link, count)| {
                 format!(
-                    "{count} packets of link type {link} ({}): nothing is read of their headers; \
+                    "{count} packets of link type {link} ({}): their headers are not decoded; \
                      wanted: {}",
                     link.0,
                     LinkType::decoded_names()
@@ -530,8 +531,8 @@ impl Received {
             .collect();
         if *clamped_stamps > 0 {
             notices.push(format!(
-                "{clamped_stamps} packets have stamps outside of the years 1677 to 2262, which \
-                 were clamped to them; editcap -t can shift the stamps of a capture"
+                "{clamped_stamps} packets have timestamps outside the years 1677 to 2262, which \
+                 were clamped to this range; editcap -t can shift the timestamps of a capture"
             ));
         }
         notices

@@ -279,26 +279,20 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
     }
     let Some((kind, fits)) = conditions.pop() else {
         let wanted = "wanted: service, device, anomaly, bytes or indicator";
-        return Err(("", format!("says of no flow that it is about it; {wanted}")));
+        return Err(("", format!("has no condition; {wanted}")));
     };
     let mut acts = Vec::new();
     let has = |name| known.applications.contains(&name);
     if let Some(text) = &written.keep {
         if !has("packetlog") {
-            return Err((
-                "keep",
-                String::from("keep: nothing is kept without a [packetlog] table"),
-            ));
+            return Err(("keep", String::from("keep: needs a [packetlog] table")));
         }
         let granularity = text.parse().map_err(|error| ("keep", format!("keep: {error}")))?;
         acts.push(Act::Keep(granularity));
     }
     if let Some(follows) = written.cca {
         if !has("cca") {
-            return Err((
-                "cca",
-                String::from("cca: there is no [cca] table that could be steered"),
-            ));
+            return Err(("cca", String::from("cca: needs a [cca] table")));
         }
         if let Some((_, why)) = known.unsteered.iter().find(|(name, _)| *name == "cca") {
             return Err(("cca", format!("cca: {why}; leave it out, or leave egress out of [cca]")));
@@ -315,7 +309,7 @@ fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule
     if acts.is_empty() {
         let wanted = "wanted: keep = \"full\" (or header, partial:128, none), cca = true, or \
                       classify-again = true";
-        return Err(("", format!("does nothing with the flows that it is about; {wanted}")));
+        return Err(("", format!("has no action; {wanted}")));
     }
     Ok(Rule { kind, fits, acts })
 }
@@ -339,7 +333,7 @@ fn of_lists(wanted: &[String], lists: &[String]) -> Result<Fits, Wrong> {
             let wanted = format!("wanted: one of the first {LISTS_OF_RULES_MAX} lists");
             return Err((
                 "indicator",
-                format!("indicator: list `{name}` stands too late; {wanted}"),
+                format!("indicator: list `{name}` is too far down; {wanted}"),
             ));
         }
         bits |= 1 << list;
@@ -354,7 +348,7 @@ fn can_be_again(words: Option<&Words>, fits: &Fits) -> Result<(), &'static str> 
             kind: LabelKind::Service | LabelKind::Device, can_be_again: true, ..
         }) => {}
         Some(Words { kind: LabelKind::Service | LabelKind::Device, .. }) => {
-            return Err("the model has one stage, so there is no later one to ask; leave it out");
+            return Err("the model has only one stage; leave it out");
         }
         _ => return Err("wanted: a rule about service or device, which [classify] finds"),
     }
@@ -363,7 +357,7 @@ fn can_be_again(words: Option<&Words>, fits: &Fits) -> Result<(), &'static str> 
     // Behind the classes, and that there is none, stand protocols by number.
     let class_count = words.len().saturating_sub(usize::from(u8::MAX) + 1);
     if labels.iter().any(|&label| usize::from(label) >= class_count) {
-        return Err("flows of a protocol without ports are named by it, and no model is asked");
+        return Err("flows of a protocol without ports are labelled by it, without a model");
     }
     Ok(())
 }
@@ -380,7 +374,7 @@ fn fits(
         return Err((
             key,
             format!(
-                "{key}: no application of this run says so; wanted: a [{name}] table that does"
+                "{key}: no application of this run provides it; wanted: a [{name}] table that does"
             ),
         ));
     };

@@ -30,7 +30,7 @@ impl Default for HistorySettings {
 
 /// Its keys with their defaults, as `--init` prints them.
 pub(crate) const EXAMPLE: &str = "
-# Rows of every table on disk, hour by hour, so that the page shows earlier hours and runs.
+# Store the rows of every table on disk, by hour, so that the page shows earlier hours and runs.
 # [history]
 # folder = \"history\"
 # keep = \"7d\"

@@ -15,7 +15,7 @@ pub struct StageSummary<'a> {
     pub outcome: &'a Outcome,
     /// What packets without a key lack, such as "an IP source".
     pub key: &'a str,
-    /// Packets whose window was closed already.
+    /// Packets whose window was already closed.
     pub late: u64,
     /// Packets whose key found the table full.
     pub beyond_max_keys: u64,
@@ -81,15 +81,15 @@ pub fn own_lines(inputs: &Inputs, received: &Received, stage: Option<&StageSumma
     }
     // A run on an interface has no other end.
     if inputs.control.is_interrupted() && inputs.interface.is_none() {
-        text.push_str("interrupted: results cover what was read before\n");
+        text.push_str("interrupted: results cover the input read so far\n");
     }
     let skipped = inputs.resolved.skipped.len();
     if skipped > 0 {
-        let _ = writeln!(text, "left out of folders as no captures: {skipped}");
+        let _ = writeln!(text, "skipped in folders, as they are not captures: {skipped}");
     }
     let refused = inputs.resolved.refused.len();
     if refused > 0 {
-        let _ = writeln!(text, "left out of folders as unreadable: {refused}");
+        let _ = writeln!(text, "skipped in folders, as they cannot be read: {refused}");
     }
     text
 }
@@ -117,7 +117,7 @@ fn received_lines(received: &Received) -> String {
     text.push('\n');
     for (count, what) in [
         (report.interface_dropped, "packets dropped by the interface, before they were received"),
-        (report.unread, "packets received after the last one that was counted"),
+        (report.unread, "packets received after the last one counted"),
         (report.interface_down_count, "times the interface went down"),
     ] {
         if count > 0 {
@@ -134,7 +134,7 @@ pub fn stage_lines(stage: &StageSummary<'_>, report: &Report) -> String {
     let outcome = stage.outcome;
     let _ = write!(
         text,
-        "{}: {} processed = {} counted + {} without {} + {} cut short by the capture; {} malformed",
+        "{}: {} processed = {} counted + {} without {} + {} truncated by the capture; {} malformed",
         stage.name,
         outcome.processed(),
         outcome.keyed,
@@ -163,14 +163,14 @@ pub fn stage_lines(stage: &StageSummary<'_>, report: &Report) -> String {
     if stage.late > 0 {
         let _ = writeln!(
             text,
-            "{}: {} late packets were counted in the oldest window still open",
+            "{}: {} late packets were counted in the oldest open window",
             stage.name, stage.late
         );
     }
     if stage.beyond_max_keys > 0 {
         let _ = writeln!(
             text,
-            "{}: {} packets belong to keys beyond --max-keys and are in no row",
+            "{}: {} packets have keys beyond --max-keys and are in no row",
             stage.name, stage.beyond_max_keys
         );
     }

@@ -78,7 +78,7 @@ impl FromStr for Recovery {
         match text {
             "dupacks" => Ok(Self::Dupacks),
             "rack" => Ok(Self::Rack),
-            _ => Err(format!("`{text}` is no recovery; wanted dupacks or rack")),
+            _ => Err(format!("`{text}` is not a recovery; wanted dupacks or rack")),
         }
     }
 }
@@ -150,7 +150,7 @@ impl FromStr for Scenario {
             if line.is_empty() {
                 continue;
             }
-            let wanted = || failed(format!("`{line}` is no setting; wanted KEY VALUE"));
+            let wanted = || failed(format!("`{line}` is not a setting; wanted KEY VALUE"));
             let (key, value) = line.split_once(char::is_whitespace).ok_or_else(wanted)?;
             let value = value.trim();
             if key == "access_bps" {
@@ -199,7 +199,7 @@ impl Scenario {
             "recovery" => self.recovery = value.parse()?,
             "delayed_acks" => self.delayed_acks = narrow(number(key, value, 1, 1_000)?),
             "group" => self.groups.push(value.parse()?),
-            _ => return Err(format!("`{key}` is no key; wanted one of {KEYS}")),
+            _ => return Err(format!("`{key}` is not a key; wanted one of {KEYS}")),
         }
         Ok(())
     }
@@ -234,7 +234,7 @@ impl FromStr for Group {
         for pair in text.split_whitespace() {
             let (key, value) = pair
                 .split_once('=')
-                .ok_or_else(|| format!("`{pair}` is no setting of a group; wanted KEY=VALUE"))?;
+                .ok_or_else(|| format!("`{pair}` is not a setting of a group; wanted KEY=VALUE"))?;
             match key {
                 "congestion" => congestion = Some(value.parse()?),
                 "count" => group.count = narrow(number(key, value, 1, u64::from(FLOWS_MAX))?),
@@ -244,7 +244,7 @@ impl FromStr for Group {
                 "start_ns" => group.start_ns = number(key, value, 0, 24 * HOUR_NS)?,
                 _ => {
                     return Err(format!(
-                        "`{key}` is no key of a group; wanted one of congestion, count, sender, \
+                        "`{key}` is not a key of a group; wanted one of congestion, count, sender, \
                          receiver, load and start_ns"
                     ));
                 }
@@ -260,7 +260,7 @@ impl FromStr for Load {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let refused =
-            || format!("`{text}` is no load; wanted greedy or messages:SIZES:BITS_PER_SECOND");
+            || format!("`{text}` is not a load; wanted greedy or messages:SIZES:BITS_PER_SECOND");
         if text == "greedy" {
             return Ok(Self::Greedy);
         }
@@ -309,7 +309,7 @@ mod tests {
     fn what_is_no_scenario_is_refused_with_its_line() {
         let refused = |text: &str| text.parse::<Scenario>().unwrap_err().to_string();
         assert!(refused("").contains("0 flows; wanted from 1"));
-        assert!(refused("seed 1\nqueue 3").contains("line 2: `queue` is no key; wanted one of"));
+        assert!(refused("seed 1\nqueue 3").contains("line 2: `queue` is not a key; wanted one of"));
         assert!(refused("router mode=red").contains("line 1: `mode`: wanted dualpi2"));
         assert!(refused("group count=3").contains("congestion=NAME"));
         assert!(refused("group congestion=vegas").contains("`vegas`"));

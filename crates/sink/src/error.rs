@@ -137,7 +137,7 @@ impl fmt::Display for WriteError {
             Self::OtherSchema { wanted, seen } => {
                 f.write_str("rows with the columns ")?;
                 names(f, seen)?;
-                f.write_str(" came to an output made for ")?;
+                f.write_str(" were written to an output made for ")?;
                 names(f, wanted)?;
                 f.write_str("; write each kind of row to an output of its own")
             }
@@ -148,7 +148,8 @@ impl fmt::Display for WriteError {
             Self::TextTooLong(name) => {
                 write!(
                     f,
-                    "column `{name}` holds over 2 GiB of text in one batch of rows; write fewer rows at once"
+                    "column `{name}` has over 2 GiB of text in one batch of rows; write fewer rows \
+                     per batch"
                 )
             }
             Self::Encoding { format, cause } => {
@@ -202,7 +203,7 @@ impl fmt::Display for OutputError {
             Self::PartialNotOurs(partial) => {
                 write!(
                     f,
-                    "`{}` is in the way and no file of ours; move it, or give another name",
+                    "`{}` exists and is not a file of Wirelens; move it, or give another name",
                     partial.display()
                 )
             }
@@ -267,7 +268,7 @@ fn write_failed(
             let partial = partial.display();
             write!(
                 f,
-                "; the rows before are kept in `{partial}`, and `wirelens recover` makes a file of \
+                "; the previous rows are in `{partial}`, and `wirelens recover` makes a file of \
                  them"
             )?;
         }

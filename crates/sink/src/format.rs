@@ -142,23 +142,29 @@ fn listed(f: &mut fmt::Formatter<'_>, words: &[&str], prefix: &str) -> fmt::Resu
 impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownName(name) => write!(f, "`{name}` is no output format; give {Names}"),
+            Self::UnknownName(name) => write!(f, "`{name}` is not an output format; give {Names}"),
             Self::UnknownSuffix { path, suffix } => {
-                write!(f, "`{}`: the suffix `.{suffix}` names no output format; ", path.display())?;
+                write!(
+                    f,
+                    "`{}`: the suffix `.{suffix}` is not that of an output format; ",
+                    path.display()
+                )?;
                 match suffix.to_ascii_lowercase().as_str() {
-                    "json" => {
-                        f.write_str("for one JSON object a line use .jsonl, or say --format jsonl")
-                    }
-                    "gz" | "zst" | "bz2" | "xz" => f.write_str(
-                        "text is not compressed here: use .parquet, or pipe --format csv into \
-                             the compressor",
+                    "json" => f.write_str(
+                        "for one JSON object per line use .jsonl, or give --format \
+                                     jsonl",
                     ),
-                    _ => write!(f, "use {Suffixes}, or say --format with {Names}"),
+                    "gz" | "zst" | "bz2" | "xz" => f.write_str(
+                        "text output is not compressed: use .parquet, or pipe --format csv into a \
+                         compressor",
+                    ),
+                    _ => write!(f, "use {Suffixes}, or give --format with {Names}"),
                 }
             }
             Self::NoSuffix(path) => write!(
                 f,
-                "`{}` has no suffix to tell the output format; use {Suffixes}, or say --format with {Names}",
+                "`{}` has no suffix that sets the output format; use {Suffixes}, or give --format \
+                 with {Names}",
                 path.display()
             ),
         }
@@ -194,14 +200,15 @@ mod tests {
     #[test]
     fn messages_say_what_to_try() {
         let text = "xlsx".parse::<Format>().unwrap_err().to_string();
-        assert_eq!(text, "`xlsx` is no output format; give csv, jsonl, parquet or arrow");
+        assert_eq!(text, "`xlsx` is not an output format; give csv, jsonl, parquet or arrow");
         let text = Format::from_suffix(Path::new("flows.txt")).unwrap_err().to_string();
         assert_eq!(
             text,
-            "`flows.txt`: the suffix `.txt` names no output format; use .csv, .jsonl, .ndjson, \
-             .parquet, .arrow or .feather, or say --format with csv, jsonl, parquet or arrow"
+            "`flows.txt`: the suffix `.txt` is not that of an output format; use .csv, .jsonl, \
+             .ndjson, .parquet, .arrow or .feather, or give --format with csv, jsonl, parquet or \
+             arrow"
         );
         let text = Format::from_suffix(Path::new("flows.json")).unwrap_err().to_string();
-        assert!(text.ends_with("use .jsonl, or say --format jsonl"), "{text}");
+        assert!(text.ends_with("use .jsonl, or give --format jsonl"), "{text}");
     }
 }

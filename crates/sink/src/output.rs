@@ -520,7 +520,7 @@ mod tests {
         fs::write(&partial, "bytes\n1\n2\n3").unwrap();
         output.holds_rows();
         let said = output.write_all(b"x").unwrap_err().to_string();
-        assert!(said.contains(&format!("are kept in `{}`", partial.display())), "{said}");
+        assert!(said.contains(&format!("rows are in `{}`", partial.display())), "{said}");
         assert!(output.write_all(b"x").unwrap_err().to_string().contains(FAILED_BEFORE));
         drop(output);
         let target = partial.with_extension("recovered");

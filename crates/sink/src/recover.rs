@@ -118,7 +118,7 @@ impl<'a> Source<'a> {
         let file = File::open(path).map_err(refused)?;
         let metadata = file.metadata().map_err(refused)?;
         if !metadata.is_file() {
-            return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
+            return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")));
         }
         let mut head = Vec::new();
         let head_len = ARROW_PADDED_LEN_MAX + ARROW_MESSAGE.len();

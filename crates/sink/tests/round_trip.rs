@@ -295,9 +295,9 @@ fn schemas_that_cannot_be_written_are_refused() {
     let error = writer.write(&Columns::new(OTHER)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "rows with the columns `b` came to an output made for \
-         `start_ts_ns,source,source_port,wire_bytes,share`; write each kind of row \
-         to an output of its own"
+        "rows with the columns `b` were written to an output made for \
+         `start_ts_ns,source,source_port,wire_bytes,share`; write each kind of row to an output of \
+         its own"
     );
     writer.write(&rows(0..1)).unwrap();
     writer.finish().unwrap();

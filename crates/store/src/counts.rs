@@ -32,7 +32,7 @@ pub struct Count {
     pub name: &'static str,
     /// One sentence on what is counted.
     pub about: &'static str,
-    /// What it says.
+    /// Text of the alert.
     pub kind: CountKind,
     /// Name and value of each label.
     pub labels: Vec<(&'static str, String)>,

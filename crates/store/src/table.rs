@@ -84,7 +84,7 @@ pub struct TableState {
     pub byte_count: usize,
     /// Rows that came.
     pub received: u64,
-    /// Rows that went for later ones.
+    /// Rows evicted by later ones.
     pub evicted: u64,
     /// Rows that are not final.
     pub open_row_count: usize,

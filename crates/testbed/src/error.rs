@@ -79,7 +79,7 @@ impl fmt::Display for TestbedError {
                         f.write_str("not permitted; it takes CAP_NET_ADMIN, so run as root")
                     }
                     io::ErrorKind::ResourceBusy => {
-                        f.write_str("somebody holds one of this name; choose another")
+                        f.write_str("the name is in use; choose another")
                     }
                     _ => error.fmt(f),
                 }

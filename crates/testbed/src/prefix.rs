@@ -69,7 +69,7 @@ impl FromStr for Prefix {
     fn from_str(text: &str) -> Result<Self, String> {
         const WANTED: &str = "wanted an address and its length, such as 10.1.0.0/16 or fd00::/64";
         let (address, len) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
-        let wrong = |_| format!("`{text}` is no prefix; {WANTED}");
+        let wrong = |_| format!("`{text}` is not a prefix; {WANTED}");
         let address: IpAddr = address.parse().map_err(|_| wrong(()))?;
         let len_max = if address.is_ipv6() { 128 } else { 32 };
         let len = len.map_or(Ok(len_max), str::parse).map_err(|_| wrong(()))?;

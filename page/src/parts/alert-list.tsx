@@ -64,7 +64,7 @@ const COLUMNS: TableColumn<Rec>[] = [
   { name: "state", label: "State", render: (row) => <Text value={textOf(row, "state")} /> },
   {
     name: "text",
-    label: "What was seen",
+    label: "Value",
     isProse: true,
     render: (row) => <Text value={textOf(row, "text")} />,
   },

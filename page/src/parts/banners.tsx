@@ -11,7 +11,7 @@ export function Banners() {
     <>
       {connection === "lost" && (
         <div class="banner banner-error" role="alert">
-          <strong>Connection lost, trying again.</strong> The numbers below are the last ones
+          <strong>Connection lost; reconnecting.</strong> The numbers below are the last ones
           received.
         </div>
       )}

@@ -39,24 +39,24 @@ export function Empty({ title, children }: { title: string; children?: Component
 }
 
 const TABLES: Record<string, { section: string; shows: string; lines: string[] }> = {
-  flows: { section: "flows", shows: "every flow, with names", lines: ["read-names = true"] },
+  flows: { section: "flows", shows: "flow records with names", lines: ["read-names = true"] },
   classify: {
     section: "classify",
-    shows: "which service each flow is",
+    shows: "the service of each flow",
     lines: ['model = "services"'],
   },
   hosts_verdicts: {
     section: "classify",
-    shows: "which device each host is",
+    shows: "the device of each host",
     lines: ['model = "devices"', 'by = "host"'],
   },
   cca: {
     section: "cca",
-    shows: "what heavy flows have in the queue or in flight",
+    shows: "bytes of heavy flows in the queue or in flight",
     lines: ['model = "cca"'],
   },
   latency: { section: "latency", shows: "RTT, jitter and retransmissions", lines: ['by = "flow"'] },
-  l4s: { section: "l4s", shows: "which L4S queue is faster", lines: ['model = "l4s"'] },
+  l4s: { section: "l4s", shows: "predicted latencies of the L4S queues", lines: ['model = "l4s"'] },
   packetlog: { section: "packetlog", shows: "recorded packets", lines: ['output = "packetlog"'] },
   alerts: {
     section: "[alert]",

@@ -121,7 +121,7 @@ function Found({ gathered, id }: { gathered: Gathered; id: string }) {
   if (first === undefined) {
     return (
       <Empty title="This flow is no longer in memory">
-        <p>Its rows were evicted, or it is of another run.</p>
+        <p>Its rows were evicted, or it belongs to another run.</p>
       </Empty>
     );
   }

@@ -24,7 +24,7 @@ export function Flows() {
         columns={table.columns}
         example="ip == 10.0.0.0/8 and dst_port == 443"
       />
-      <Panel title="Flows" note="Open flows are included with what was seen of them so far">
+      <Panel title="Flows" note="Open flows are included with their packets so far">
         <Listed listing={listing} noun="flows" lines={16} empty={empty}>
           {(flows) => <FlowTable caption="Flows" flows={flows} sorting={listing.sorting} />}
         </Listed>

@@ -114,8 +114,8 @@ function Loaded({ health }: { health: Health }) {
           />
         </Panel>
         {lanes.length > 0 && (
-          <Panel title="Lanes" note="threads that process packets">
-            <Table caption="Lanes" columns={LANES} rows={lanes} keyOf={(row) => row.name} />
+          <Panel title="Threads" note="threads that process packets">
+            <Table caption="Threads" columns={LANES} rows={lanes} keyOf={(row) => row.name} />
           </Panel>
         )}
       </div>
@@ -131,7 +131,7 @@ export function HealthView() {
       <Shown answer={answer} lines={8}>
         {({ health }) =>
           health === null ? (
-            <Empty title="A report holds no health data">
+            <Empty title="A report contains no health data">
               <p>
                 Checks, memory and tables are shown while <code>wirelens run --page</code> runs.
               </p>

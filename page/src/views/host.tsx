@@ -74,7 +74,7 @@ function Found({ gathered, address }: { gathered: Gathered; address: string }) {
   const peers = totals(flows, peerOf);
   const allFlows = place.to(["flows"], { where: `ip == ${quote(address)}`, sort: "-bytes" });
   if (flows.length === 0 && verdicts.length === 0 && alerts.length === 0) {
-    return <Empty title="Nothing of this host in this time range" />;
+    return <Empty title="No data of this host in this time range" />;
   }
   const bySize = [...flows].sort(
     (a, b) => sumOf(b, "src_bytes", "dst_bytes") - sumOf(a, "src_bytes", "dst_bytes"),

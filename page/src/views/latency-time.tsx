@@ -39,7 +39,7 @@ export function LatencyOverTime({ table }: { table: TableInfo }) {
       <Shown answer={answer} lines={6}>
         {([p99, p50, min]) =>
           p99.times.length === 0 ? (
-            <Empty title="Nothing was measured in this time range" />
+            <Empty title="No latency was measured in this time range" />
           ) : (
             <Chart
               label="RTT over time"

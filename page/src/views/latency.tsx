@@ -89,12 +89,12 @@ function SharpChanges({ table }: { table: TableInfo }) {
       <Shown answer={answer} lines={5}>
         {(sums) =>
           sums === null ? (
-            <Empty title="Nothing was measured in this time range" />
+            <Empty title="No latency was measured in this time range" />
           ) : (
             <Ranking
-              label="Packets by what was measured"
+              label="Packets by outcome"
               list={[
-                ["Packets to be answered", "packets"],
+                ["Packets awaiting an answer", "packets"],
                 ["Retransmitted", "retransmissions"],
                 ["Without a latency", "unmeasured"],
                 ["Delayed ACKs", "held_acks"],

@@ -28,13 +28,13 @@ const CLASSES: TableColumn<LogClass>[] = [
   },
   {
     name: "kept",
-    label: "Packets kept",
+    label: "Packets stored",
     isNumber: true,
     render: (row) => formatCount(row.kept_packets),
   },
   {
     name: "kept_bytes",
-    label: "Bytes kept",
+    label: "Bytes stored",
     isNumber: true,
     render: (row) => formatBytes(row.kept_bytes),
   },
@@ -70,12 +70,12 @@ function figuresOf(log: PacketLog): Figure[] {
       note: `kept ${formatBytes(bytes.kept)} of ${formatBytes(bytes.seen)}`,
     },
     {
-      label: "Packets kept",
+      label: "Packets stored",
       value: formatCount(packets.kept),
       note: `of ${formatCount(packets.seen)}`,
     },
     { label: "Waiting", value: formatCount(packets.waiting) },
-    { label: "Passed over", value: formatCount(packets.passed_over) },
+    { label: "Skipped by mode", value: formatCount(packets.passed_over) },
     {
       label: "Lost",
       value: formatCount(packets.lost),

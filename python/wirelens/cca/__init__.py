@@ -1,4 +1,4 @@
-"""Congestion control: what two taps around a queue see of its flows, or what one tap sees.
+"""Congestion control: flows of a queue at two taps around it, or at a single tap.
 
 - `tap_slots`: flows of captures, cut into slots of time
 - `windows`: what a model reads of them, by the code that serves

@@ -29,7 +29,7 @@ def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
             outcome = train(typed.train_request(asked, arguments[1:]), progress)
             progress.finish()
             told = ", ".join(f"{f1:.3f} of {span}" for span, f1 in outcome.f1.items())
-            print(f"{asked.output}: F1 on the runs that ended training {told}")
+            print(f"{asked.output}: F1 on the validation runs {told}")
             return
         request = typed.eval_request(asked)
         written.check(request.output)

@@ -46,7 +46,7 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     Raises
     ------
     OptionError
-        Where there are no runs.
+        If there are no runs.
     """
     model, found = request.model, []
     runs = find_runs(request.places)
@@ -72,7 +72,7 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
             [at for at, name in enumerate(intervals.controls) if name in model.controls]
         )
         if not len(intervals):
-            progress.warn(f"{span:g} ms: no flow is as long")
+            progress.warn(f"{span:g} ms: no flow is that long")
             continue
         scores = _scores(model, network, intervals.values, count)
         truth = learn.labels(intervals, model.controls)
@@ -108,7 +108,7 @@ def table(rows: Sequence[Row], controls: Sequence[str]) -> str:
     """The rows as Markdown."""
     head = "".join(f" {control} |" for control in controls)
     text = (
-        f"| interval | intervals | F1 |{head} unknown | calibration error | always the same |\n"
+        f"| interval | intervals | F1 |{head} unknown | calibration error | majority class |\n"
         f"|---|---:|---:|{'---:|' * len(controls)}---:|---:|---:|\n"
     )
     for row in rows:

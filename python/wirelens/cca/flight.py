@@ -1,7 +1,7 @@
-"""One tap: what a flow has in flight, slot by slot, and what a model reads of it.
+"""One tap: bytes in flight of a flow, slot by slot, and the input of a model.
 
-They are made by the same code as in `wirelens cca` without ``--egress``. What is in flight was sent
-past the tap and is not acknowledged; it is not what waits in one queue, which takes two taps.
+They are made by the same code as in `wirelens cca` without ``--egress``. Bytes in flight passed the
+tap and are not acknowledged; they are not the occupancy of one queue, which needs two taps.
 """
 
 from collections.abc import Sequence
@@ -51,32 +51,32 @@ def flight_slots(
     max_flows: int = FLOWS_MAX,
     filter: str | None = None,
 ) -> list[dict[FlowWay, FlightFlow]]:
-    """Cuts what single taps saw into slots: of each capture its TCP flows that carry data.
+    """Divides captures of single taps into slots: of each capture its TCP flows with data.
 
     Parameters
     ----------
     captures
-        Captures that saw both ways of flows, each for itself.
+        Captures with both directions of flows, each on its own.
     slot
-        How long a slot is.
+        Length of a slot.
     max_flows
-        Conversations that are followed of each capture; of others nothing is kept.
+        Maximum number of conversations tracked per capture; others are ignored.
     filter
-        Only frames that pass this expression (pcap-filter(7)).
+        Read only frames that match this filter (pcap-filter(7)).
 
     Raises
     ------
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where `captures` cannot be opened.
+        If `captures` cannot be opened.
     FilterError, FilterUnavailableError
-        Where `filter` cannot be used.
+        If `filter` cannot be used.
     OptionError
-        Where another argument cannot mean what was given.
+        If another argument is invalid.
 
     Warns
     -----
     DamagedCaptureWarning
-        Where a capture cannot be read to its end.
+        If a capture cannot be read to its end.
     """
     options: TapOptions = {
         "slot": _duration(slot),
@@ -102,7 +102,7 @@ def flight_windows(
     row_slots: int = 1,
     inputs: Sequence[str] = FLIGHT_INPUTS,
 ) -> Windows:
-    """What a model of one tap reads of a flow, from some moments on.
+    """Input windows of a model of one tap for a flow, from given start slots.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def flight_windows(
     row_slots
         Slots that are one row.
     inputs
-        What is told of each slot; `flight_inputs` names all.
+        Inputs per slot; `flight_inputs` names all.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def flight_windows(
     Raises
     ------
     OptionError
-        Where an argument cannot mean what was given.
+        If an argument is invalid.
     """
     values, missing = _wirelens.flight_windows(
         flow.slots, list(starts), slots, row_slots, list(inputs)

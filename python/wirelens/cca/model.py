@@ -138,7 +138,7 @@ class Model:
     def voted(self, values: Array) -> Array:
         """Of intervals that are several of the longest of single slots a score for each
         control."""
-        assert self.voting is not None, "a model without votes tells single intervals"
+        assert self.voting is not None, "a model without votes classifies single intervals"
         return self.voting.together(votes_of(voters_of(self.networks), values))
 
     def metadata(self) -> dict[str, Any]:
@@ -185,11 +185,11 @@ class Model:
         Raises
         ------
         OutputExistsError
-            Where there is one, and `force` is not given.
+            If there is one, and `force` is not given.
         OutputError
-            Where they cannot be written; a model that was there stays.
+            If they cannot be written; a model that was there stays.
         MissingPackageError
-            Where safetensors is not installed.
+            If safetensors is not installed.
         """
         try:
             from safetensors.numpy import save

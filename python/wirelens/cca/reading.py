@@ -16,9 +16,9 @@ def load(folder: Path) -> Model:
     Raises
     ------
     ModelError
-        Where it is none, or was changed after training.
+        If it is none, or was changed after training.
     MissingPackageError
-        Where safetensors is not installed.
+        If safetensors is not installed.
     """
     try:
         from safetensors import SafetensorError, safe_open

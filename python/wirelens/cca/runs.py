@@ -54,7 +54,7 @@ class Run:
             is_background = row["role"] == "background"
             source, destination = row["src_ip"], row["dst_ip"]
             way = FlowWay(source, int(row["src_port"]), destination, int(row["dst_port"]))
-            # A flow all of whose packets were left out by chance, or lost, tells nothing.
+            # A flow all of whose packets were not sampled, or lost, tells nothing.
             if (is_background and not with_background) or way not in before or way not in after:
                 continue
             flow = Flow(row["label"], float(row["rtt_ms"]), is_background, before[way], after[way])
@@ -68,14 +68,14 @@ def find_runs(places: Sequence[Path]) -> list[Run]:
     Raises
     ------
     OptionError
-        Where there is none.
+        If there is none.
     """
     found = []
     for place in places:
         folders = [place] if _is_run(place) else sorted(filter(_is_run, _inside(place)))
         if not folders:
             raise OptionError(
-                f"{place}: no run of a congestion scenario; wanted: what "
+                f"{place}: not a run of a congestion scenario; wanted: the output of "
                 "`wirelens testbed run testbed/scenarios/congestion.toml` leaves"
             )
         found += [_read(folder) for folder in folders]
@@ -129,4 +129,4 @@ def _capture(folder: Path, name: str) -> Path:
         path = folder / (name + suffix)
         if path.exists():
             return path
-    raise OptionError(f"{folder}: no {name}; wanted: a run that kept its captures")
+    raise OptionError(f"{folder}: no {name}; wanted: a run with its captures")

@@ -1,4 +1,4 @@
-"""Slots: what a tap sees of a flow, slot by slot, and what a model reads of two taps.
+"""Slots: a flow at a tap, slot by slot, and the input of a model of two taps.
 
 They are made by the same code as in `wirelens cca`, so that training and serving cannot differ.
 
@@ -110,37 +110,37 @@ def tap_slots(
     max_flows: int = FLOWS_MAX,
     filter: str | None = None,
 ) -> list[dict[FlowWay, TapFlow]]:
-    """Cuts what taps saw into slots: of each capture its TCP flows, by the way that data goes.
+    """Divides captures of taps into slots: of each capture its TCP flows, by the direction of data.
 
     Parameters
     ----------
     captures
-        A capture for each tap, such as those before and behind a queue.
+        One capture per tap, such as upstream and downstream of a queue.
     slot
-        How long a slot is.
+        Length of a slot.
     share
-        Packets that are looked at, chosen by chance; below 1, windows are made with
+        Fraction of packets to use, sampled at random; below 1, create windows with
         ``empty="line", throughput="sequence"``.
     seed
         Of that chance.
     max_flows
-        Flows that are followed of each capture; of others nothing is kept.
+        Maximum number of flows tracked per capture; others are ignored.
     filter
-        Only frames that pass this expression (pcap-filter(7)).
+        Read only frames that match this filter (pcap-filter(7)).
 
     Raises
     ------
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where `captures` cannot be opened.
+        If `captures` cannot be opened.
     FilterError, FilterUnavailableError
-        Where `filter` cannot be used.
+        If `filter` cannot be used.
     OptionError
-        Where another argument cannot mean what was given.
+        If another argument is invalid.
 
     Warns
     -----
     DamagedCaptureWarning
-        Where a capture cannot be read to its end.
+        If a capture cannot be read to its end.
     """
     options: TapOptions = {
         "slot": _duration(slot),
@@ -186,21 +186,21 @@ def windows(
     empty: Literal["next", "line"] = "next",
     throughput: Literal["counted", "sequence"] = "counted",
 ) -> Windows:
-    """What a model reads of a flow, from some moments on.
+    """Input windows of a model for a flow, from given start slots.
 
     Parameters
     ----------
     ingress, egress
-        The flow at the tap before the queue and at the tap behind it.
+        The flow at the upstream and at the downstream tap.
     starts
         First slots of windows, counted from 1970.
     slots
         Slots of each window.
     inputs
-        What is told of each slot; `inputs` names all.
+        Inputs per slot; `inputs` names all.
     passed
-        What has passed a tap by the end of a slot: all before the ``"first"`` packet of the next
-        one, as in the paper, or all before the ``"highest"`` byte seen.
+        Which bytes have passed a tap by the end of a slot: all before the ``"first"`` packet of the
+        next one, as in the paper, or all before the ``"highest"`` byte seen.
     empty
         The sequence number of a slot without a packet: that of the ``"next"``, or on the ``"line"``
         between its neighbours.
@@ -210,7 +210,7 @@ def windows(
     Raises
     ------
     OptionError
-        Where an argument cannot mean what was given.
+        If an argument is invalid.
     """
     asked: WindowOptions = {
         "inputs": list(inputs),

@@ -123,7 +123,7 @@ def _reading(progress: Progress) -> Callable[[int, int], None]:
 
 def _training(progress: Progress, duration: str, epochs: int) -> learn.Show:
     def show(epoch: int, _: float, f1: float) -> None:
-        progress.show(epoch + 1, epochs, f"{duration}: F1 {f1:.3f} of the runs that end training")
+        progress.show(epoch + 1, epochs, f"{duration}: F1 {f1:.3f} on the validation runs")
 
     return show
 
@@ -148,16 +148,16 @@ def train(request: Request, progress: Progress) -> Outcome:
     Raises
     ------
     OptionError
-        Where runs are too few, or a duration is too short or too long for their flows.
+        If runs are too few, or a duration is too short or too long for their flows.
     OutputError
-        Where the model cannot be written; most reasons are found before training.
+        If the model cannot be written; most reasons are found before training.
     """
     written.check_free(request.output / MODEL_FILE, request.force)
     written.check(request.output)
     lengths = _lengths(request)
     runs = find_runs(request.places)
     if len(runs) < 2:
-        raise OptionError(f"{len(runs)} run; wanted: two at least, one is held out")
+        raise OptionError(f"{len(runs)} run; wanted: at least two, as one is held out")
     drawn = _drawn(request, runs, lengths, progress)
     train_runs, held_runs = parts(runs, SHARE_HELD, request.seed)
     short = [
@@ -167,14 +167,14 @@ def train(request: Request, progress: Progress) -> Outcome:
         if length[1] == 1 and not len(intervals)
     ]  # fmt: skip
     if short:
-        raise OptionError(f"--durations {short[0]}: no flow is as long; wanted: shorter ones")
+        raise OptionError(f"--durations {short[0]}: no flow is that long; wanted: shorter ones")
     controls = controls_of(drawn)
     networks, found = [], {}
     for duration, length, intervals in zip(request.durations, lengths, drawn, strict=True):
         trained_on = intervals.of_runs(train_runs).thinned(request.intervals_max, request.seed)
         held = intervals.of_runs(held_runs).thinned(request.intervals_max, request.seed)
         if not len(trained_on) or not len(held):
-            text = f"--durations {duration}: too few flows are as long"
+            text = f"--durations {duration}: too few flows are that long"
             if length[1] == 1:
                 raise OptionError(f"{text}; wanted: more")
             # The others do without it.
@@ -184,7 +184,7 @@ def train(request: Request, progress: Progress) -> Outcome:
         networks.append(learn.calibrated(trained, held, request.unknown_below, length[1]))
         found[duration] = trained.f1(held)
         progress.tell(
-            f"{duration}: F1 {found[duration]:.3f} on {len(held)} intervals that ended training"
+            f"{duration}: F1 {found[duration]:.3f} on {len(held)} validation intervals"
         )
     judging = [runs[number] for number in held_runs]
     voting = _voting(request, networks, judging, controls, progress)
@@ -225,7 +225,7 @@ def _voting(
     slots = longer[0].slots if longer else windows.slots * min(request.votes, VOTES_JUDGED)
     (found,) = _drawn(request, runs, [(slots, 1)], progress)
     if not len(found):
-        progress.warn("--votes: flows held out are too short to see how intervals err together")
+        progress.warn("--votes: held-out flows are too short to estimate the correlation of errors")
         return None
     return learn.voting(voters, found, controls, request.votes)
 

@@ -1,1 +1,1 @@
-"""Names the service or the device of a flow from its first packets: features, training, models."""
+"""Classify flows by service or device from their first packets: features, training, models."""

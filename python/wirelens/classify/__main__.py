@@ -11,7 +11,7 @@ from wirelens.learn.progress import Progress
 
 def main(arguments: Sequence[str]) -> int:
     """Trains or judges; the exit status."""
-    again = "the same line goes on where it stopped"
+    again = "the same command continues where it stopped"
     return guarded.run("wirelens.classify", lambda: _prepare(arguments), again)
 
 

@@ -42,7 +42,7 @@ _TRAIN_EXAMPLES = """Examples:
   wirelens train classify -r captures/ --flows flows.tsv -o m --families lightgbm,port-table \\
       --set lightgbm.num_boost_round=400 --class-weights root --folds 5
 
-Run again, it goes on where it stopped: trained models are kept in DIR.work. The guide is
+Run again, it continues where it stopped: trained models are kept in DIR.work. The guide is
 docs/guide/train.md."""
 
 _EVAL_EXAMPLES = """Examples:
@@ -52,328 +52,219 @@ _EVAL_EXAMPLES = """Examples:
 
 def _add_source(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "Labelled flows", "captures with a table of labels, or --folders, or --testbed"
+        "Labelled flows", "Captures with a table of labels, or --folders, or --testbed"
     )
     add = group.add_argument
-    add(
-        "-r",
-        "--read",
-        metavar="FILE|DIR",
-        type=Path,
-        action="append",
-        default=[],
-        help="captures to read: files or folders; may be given several times",
-    )
-    add(
-        "--flows",
-        metavar="TABLE",
-        type=Path,
-        help="labels of flows: TSV, CSV or Parquet with the columns protocol, src_ip, "
-        "src_port, dst_ip, dst_port, the label, and perhaps file, first_ns and last_ns; either "
-        "direction matches. "
-        "With file and label alone, every flow of a capture has its label; with mac and label, "
-        "every flow of this unit",
-    )
-    add(
-        "--labels-by-mac",
-        metavar="TABLE",
-        type=Path,
-        help="labels of units, instead of --flows: a table with mac, the label, and perhaps file; "
-        "the address finds the label and is no feature",
-    )
-    add(
-        "--label",
-        metavar="COLUMN",
-        default="label",
-        help="the column with the classes [default: label]",
-    )
-    add(
-        "--folders",
-        metavar="DIR",
-        type=Path,
-        help="a folder for each class, whose captures hold flows of that class alone",
-    )
-    add(
-        "--testbed",
-        metavar="DIR",
-        type=Path,
-        help="a run of the testbed, or a folder of runs; each run is a family",
-    )
-    add(
-        "--family",
-        metavar="COLUMN",
-        help="column of TABLE, or of --manifest, that names families: captures that were made "
-        "together and are never on two sides of a split [default: each capture is one]",
-    )
-    add(
-        "--classes",
-        metavar="TABLE",
-        type=Path,
-        help="what labels are called as classes: a table with label and class. A label A.B that "
-        "is not in it is looked up as A, and is unknown if that is not in it either; the class - "
-        "leaves flows out",
-    )
-    add("--sealed", metavar="PART", type=part, default=0.0,
-        help="this part of the families of captures, by a hash of their names, trains nothing and "
-        "chooses nothing; they judge in place of a test side. For eval: judge these alone")
-    add("--known-ports", metavar="TABLE", type=Path,
-        help="what is known of ports beforehand, for port-prior and boosted-ports, and to compare "
-        "with: a table with protocol, port and class")
-    add("--manifest", metavar="TABLE", type=Path,
-        help="table with the column file and that of --family [default: family], or with "
-        "family=NAME in the column note")  # fmt: skip
+    add("-r", "--read", metavar="FILE|DIR", type=Path, action="append", default=[],
+        help="Captures to read: files or folders; may be given several times")  # fmt: skip
+    add("--flows", metavar="TABLE", type=Path, help="Flow labels: TSV, CSV or Parquet with the "
+        "columns protocol, src_ip, src_port, dst_ip, dst_port, the label and, optionally, file, "
+        "first_ns and last_ns; either direction matches. With only file and label, every flow of "
+        "a capture has its label; with mac and label, every flow of this device")  # fmt: skip
+    add("--labels-by-mac", metavar="TABLE", type=Path, help="Device labels, instead of --flows: "
+        "a table with mac, the label and, optionally, file; the MAC address finds the label and "
+        "is not a feature")  # fmt: skip
+    add("--label", metavar="COLUMN", default="label", help="Column with the classes [default: "
+        "label]")  # fmt: skip
+    add("--folders", metavar="DIR", type=Path, help="Folder with one subfolder per class, whose "
+        "captures contain only flows of that class")  # fmt: skip
+    add("--testbed", metavar="DIR", type=Path, help="A testbed run, or a folder of runs; each "
+        "run is a family")  # fmt: skip
+    add("--family", metavar="COLUMN", help="Column of TABLE, or of --manifest, that names "
+        "families: captures made together, which are never on two sides of a split [default: "
+        "each capture is one]")  # fmt: skip
+    add("--classes", metavar="TABLE", type=Path, help="Map labels to classes: a table with label "
+        "and class. A label A.B that is not in it is looked up as A, and is unknown if A is not "
+        "in it either; the class - leaves flows out")  # fmt: skip
+    add("--sealed", metavar="PART", type=part, default=0.0, help="Set aside this fraction of "
+        "capture families, by a hash of their names: they are not used for training or model "
+        "selection and replace the test set. For eval: evaluate only these")  # fmt: skip
+    add("--known-ports", metavar="TABLE", type=Path, help="Prior knowledge of ports, for "
+        "port-prior and boosted-ports, and as a baseline: a table with protocol, port and "
+        "class")  # fmt: skip
+    add("--manifest", metavar="TABLE", type=Path, help="Table with the columns file and --family "
+        "[default: family], or with family=NAME in the column note")  # fmt: skip
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("What models see").add_argument
-    add(
-        "--blocks",
-        metavar="LIST",
-        default="ipv4,tcp,udp",
-        help="headers, out of ipv4, ipv6, tcp, udp, icmp [default: ipv4,tcp,udp]",
-    )
-    add(
-        "--payload-bytes",
-        metavar="N",
-        type=whole(0, 65_535),
-        default=0,
-        help="bits of the first N bytes of payload [default: 0]",
-    )
-    add(
-        "--numbers",
-        metavar="LIST",
-        default=",".join(Recipe().numbers),
-        help="numbers beside the bits: protocol, server_port, client_port; of each packet "
-        "size_bytes, direction, gap_ns, payload_bytes, byte:N for the first N of payload, "
-        "byte:34-63@0-2 for these of the first three packets; or single ones such as "
-        "pkt1_gap_ns; none for none [default: %(default)s]",
-    )
-    add("--rare", metavar="N", type=whole(0), default=0,
-        help="leave out columns in which at most N training flows differ from all others "
-        "[default: 0]")  # fmt: skip
-    add("--no-ports", action="store_true", help="leave out all bits and numbers of ports")
-    add(
-        "--drop",
-        metavar="PATTERN",
-        action="append",
-        default=[],
-        help="leave out these columns as well, such as 'tcp_opt_*'; may be given several times",
-    )
+    add = parser.add_argument_group("Features").add_argument
+    add("--blocks", metavar="LIST", default="ipv4,tcp,udp", help="Headers to use as features: "
+        "some of ipv4, ipv6, tcp, udp, icmp [default: ipv4,tcp,udp]")  # fmt: skip
+    add("--payload-bytes", metavar="N", type=whole(0, 65_535), default=0, help="Use the bits of "
+        "the first N bytes of payload [default: 0]")  # fmt: skip
+    add("--numbers", metavar="LIST", default=",".join(Recipe().numbers), help="Numeric features "
+        "in addition to the bits: protocol, server_port, client_port; of each packet size_bytes, "
+        "direction, gap_ns, payload_bytes, byte:N for the first N of payload, byte:34-63@0-2 for "
+        "these of the first three packets; or single ones such as pkt1_gap_ns; none for none "
+        "[default: %(default)s]")  # fmt: skip
+    add("--rare", metavar="N", type=whole(0), default=0, help="Exclude columns in which at most "
+        "N training flows differ from all others [default: 0]")  # fmt: skip
+    add("--no-ports", action="store_true", help="Exclude all bits and numbers of ports")
+    add("--drop", metavar="PATTERN", action="append", default=[], help="Also exclude these "
+        "columns, such as 'tcp_opt_*'; may be given several times")  # fmt: skip
     add(
         "--keep",
         metavar="PATTERN",
         action="append",
         default=[],
         choices=None,
-        help="keep what is left out by default: " + ", ".join(DROPPED),
+        help="Keep columns that are excluded by default: " + ", ".join(DROPPED),
     )
-    add("--identity", choices=("kept", "masked"), default="kept",
-        help="masked: read only fields that every unit of a product fills in alike; addresses, "
-        "names, ids, random numbers and stamps are absent, in headers and payload "
-        "[default: kept]")  # fmt: skip
-    add("--name-protocols", action="store_true",
-        help="flows that are neither TCP nor UDP are named by their IP protocol, such as icmp: no "
-        "model is trained on them or asked about them")
-    add("--names", metavar="TABLE", type=Path,
-        help="read names that packets carry as evidence, by this list: a table with kind "
-        "(protocol, label, suffix or query), value and class")
-    add("--names-packets", metavar="N", type=whole(2, 255), default=10,
-        help="await names for so many packets of a flow; models of one packet do not wait "
-        "[default: 10]")
-    add("--memory", action="store_true",
-        help="remember what a host's flows were before: each flow's probabilities are multiplied "
-        "by the shares of its source's verdicts")
+    add("--identity", choices=("kept", "masked"), default="kept", help="With masked, read only "
+        "fields that every device of a product fills in alike; addresses, names, IDs, random "
+        "numbers and timestamps are absent, in headers and payload [default: kept]")  # fmt: skip
+    add("--name-protocols", action="store_true", help="Label flows that are neither TCP nor UDP "
+        "by their IP protocol, such as icmp: no model is trained on them or used for "
+        "them")  # fmt: skip
+    add("--names", metavar="TABLE", type=Path, help="Use names in packets as evidence, by this "
+        "list: a table with kind (protocol, label, suffix or query), value and class")  # fmt: skip
+    add("--names-packets", metavar="N", type=whole(2, 255), default=10, help="Wait for names for "
+        "up to this many packets of a flow; models of one packet do not wait [default: "
+        "10]")  # fmt: skip
+    add("--memory", action="store_true", help="Remember the previous flows of each host: the "
+        "probabilities of a flow are multiplied by the class shares of its source's "
+        "verdicts")  # fmt: skip
     add("--memory-half-life", metavar="SECONDS", type=positive, default=600.0,
-        help="half of what is remembered is forgotten in this time [default: 600]")  # fmt: skip
-    add("--outermost", action="store_true", help="headers of tunnels, not of what is in them")
-    add("--wait", metavar="SECONDS", type=positive, default=10.0,
-        help="decide an undecided flow by what there is after so long [default: 10]")  # fmt: skip
+        help="Half-life of the host memory [default: 600]")  # fmt: skip
+    add("--outermost", action="store_true", help="Use the outermost headers of tunnels, not the "
+        "decapsulated ones")  # fmt: skip
+    add("--wait", metavar="SECONDS", type=positive, default=10.0, help="Decide an undecided flow "
+        "after this time with the packets received so far [default: 10]")  # fmt: skip
 
 
 def _add_pool(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("The pool").add_argument
+    add = parser.add_argument_group("Model pool").add_argument
     add(
         "--families",
         metavar="LIST",
         default=",".join(DEFAULT_FAMILIES),
-        help="out of " + ", ".join(FAMILY_NAMES) + "; lightgbm/3 is of 3 packets alone "
+        help="Model families: " + ", ".join(FAMILY_NAMES) + "; lightgbm/3 reads only 3 packets "
         "[default: %(default)s]",
     )
-    add("--depths", metavar="LIST", default=_DEPTHS,
-        help="numbers of packets, such as 1,2,5 or 1-20 [default: %(default)s]")  # fmt: skip
-    add(
-        "--set",
-        metavar="FAMILY.NAME=VALUE",
-        action="append",
-        default=[],
-        help="another parameter of a family, such as lightgbm.num_boost_round=400",
-    )
-    add(
-        "--class-weights",
-        choices=WEIGHTINGS,
-        default="none",
-        help="none; balanced: classes weigh the same; root: half way [default: none]",
-    )
-    add("--group-flows", metavar="N", type=whole(0), default=0,
-        help="train on at most N flows of one family of captures, class, protocol and server port, "
-        "drawn [default: all]")  # fmt: skip
-    add("--group-weights", choices=GROUPINGS, default="none",
-        help="once: such flows weigh one together; root: half way [default: none]")  # fmt: skip
-    add(
-        "--split",
-        metavar="A/B/C",
-        default="50/10/40",
-        help="parts for training, validation and test, by family [default: 50/10/40]",
-    )
-    add(
-        "--folds",
-        metavar="N",
-        type=whole(0),
-        default=0,
-        help="choose models by N folds of training and validation flows, each scored by models "
-        "of the others, and train the ones that serve on all of these [default: by validation]",
-    )
-    add(
-        "--flows-min",
-        metavar="N",
-        type=whole(1),
-        default=20,
-        help="leave out classes with fewer flows [default: 20]",
-    )
-    add("--seed", metavar="N", type=whole(0), default=1,
-        help="seed of all that is drawn [default: 1]")  # fmt: skip
-    add("--threads", metavar="N", type=whole(1, 1024), default=1,
-        help="threads of the training libraries [default: 1]")  # fmt: skip
-    add("--work", metavar="DIR", type=Path,
-        help="where trained models are kept for the next run [default: DIR.work]")  # fmt: skip
+    add("--depths", metavar="LIST", default=_DEPTHS, help="Numbers of packets, such as 1,2,5 or "
+        "1-20 [default: %(default)s]")  # fmt: skip
+    add("--set", metavar="FAMILY.NAME=VALUE", action="append", default=[], help="Set another "
+        "parameter of a family, such as lightgbm.num_boost_round=400")  # fmt: skip
+    add("--class-weights", choices=WEIGHTINGS, default="none", help="With balanced, all classes "
+        "have the same weight; root is half way [default: none]")  # fmt: skip
+    add("--group-flows", metavar="N", type=whole(0), default=0, help="Train on at most N flows, "
+        "sampled at random, of one family of captures, class, protocol and server port [default: "
+        "all]")  # fmt: skip
+    add("--group-weights", choices=GROUPINGS, default="none", help="With once, such flows "
+        "together have the weight of one; root is half way [default: none]")  # fmt: skip
+    add("--split", metavar="A/B/C", default="50/10/40", help="Shares for training, validation "
+        "and test, by family [default: 50/10/40]")  # fmt: skip
+    add("--folds", metavar="N", type=whole(0), default=0, help="Select models by "
+        "cross-validation with N folds of training and validation flows, and train the selected "
+        "ones on all of these [default: by validation]")  # fmt: skip
+    add("--flows-min", metavar="N", type=whole(1), default=20, help="Exclude classes with fewer "
+        "flows [default: 20]")  # fmt: skip
+    add("--seed", metavar="N", type=whole(0), default=1, help="Seed of all random choices "
+        "[default: 1]")  # fmt: skip
+    add("--threads", metavar="N", type=whole(1, 1024), default=1, help="Threads of the training "
+        "libraries [default: 1]")  # fmt: skip
+    add("--work", metavar="DIR", type=Path, help="Folder for trained models, reused by the next "
+        "run [default: DIR.work]")  # fmt: skip
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("Placement and operating point").add_argument
-    add(
-        "--latency",
-        metavar="TIME",
-        type=time_us,
-        help="best F1 with at most this mean latency, such as 5ms or 800us",
-    )
-    add(
-        "--service-rate",
-        metavar="N",
-        type=positive,
-        help="best F1 with so many flows a second and core",
-    )
-    add("--assigned", metavar="PART", type=part,
-        help="best F1 with at most this part of flows at the last stage, such as 0.2 or 20%%",
-    )  # fmt: skip
-    add("--f1", metavar="F1", type=part, help="fewest flows handed on with this macro-F1")
+    add("--latency", metavar="TIME", type=time_us, help="Maximise F1 with at most this mean "
+        "latency, such as 5ms or 800us")  # fmt: skip
+    add("--service-rate", metavar="N", type=positive, help="Maximise F1 with at least this many "
+        "flows per second and core")  # fmt: skip
+    add("--assigned", metavar="PART", type=part, help="Maximise F1 with at most this fraction of "
+        "flows at the last stage, such as 0.2 or 20%%")  # fmt: skip
+    add("--f1", metavar="F1", type=part, help="Minimise the flows passed to the next stage, with "
+        "this macro-F1")  # fmt: skip
     add("--f1-margin", metavar="F1", type=difference, default=Aim().f1_margin,
-        help="without any of these: fewest flows handed on with a macro-F1 at most this much "
-        "below the best single model's [default: %(default)s]")  # fmt: skip
-    add("--sure", metavar="PART", type=difference, default=Aim().sure,
-        help="... in this part of draws of families of captures [default: %(default)s]",
-    )  # fmt: skip
-    add(
-        "--uncertainty",
-        choices=UNCERTAINTIES,
-        action="append",
-        help="measure of uncertainty [default: whichever assigns better]",
-    )
-    add(
-        "--thresholds",
-        choices=ALGORITHMS,
-        action="append",
-        help="one for all classes, or one for each [default: whichever assigns better]",
-    )
-    add(
-        "--place",
-        metavar="STAGE=FAMILY/DEPTH",
-        action="append",
-        default=[],
-        help="stages by hand, such as fastest=decision-tree/1; may be given several times",
-    )
+        help="Without any of these: minimise the flows passed to the next stage, with a macro-F1 "
+        "at most this much below that of the best single model [default: %(default)s]")  # fmt: skip
+    add("--sure", metavar="PART", type=difference, default=Aim().sure, help="... in this "
+        "fraction of random samples of capture families [default: %(default)s]")  # fmt: skip
+    add("--uncertainty", choices=UNCERTAINTIES, action="append", help="Measure of uncertainty "
+        "[default: whichever assigns better]")  # fmt: skip
+    add("--thresholds", choices=ALGORITHMS, action="append", help="One threshold for all "
+        "classes, or one per class [default: whichever assigns better]")  # fmt: skip
+    add("--place", metavar="STAGE=FAMILY/DEPTH", action="append", default=[],
+        help="Place a stage by hand, such as fastest=decision-tree/1; may be given several "
+        "times")  # fmt: skip
     _add_unknown(add)
     _add_margins(add)
 
 
 def _add_unknown(add: Callable[..., argparse.Action]) -> None:
     settings = Settings()
-    add("--unknown-below", metavar="P", type=part,
-        help="call a flow unknown where its best guess is less likely right than P [default: the "
-        "least from 0.5 on that keeps the next two, on flows that chose the models]")
+    add("--unknown-below", metavar="P", type=part, help="Label a flow unknown if the probability "
+        "of its likeliest class is below P [default: the smallest from 0.5 that satisfies the "
+        "next two options, on the flows that selected the models]")  # fmt: skip
     add("--foreign-max", metavar="PART", type=part, default=settings.foreign_max,
-        help="of flows of the class unknown, at most this part gets a name [default: %(default)s]")
+        help="Maximum fraction of flows of the class unknown that get a label [default: "
+        "%(default)s]")  # fmt: skip
     add("--named-right", metavar="PART", type=part, default=settings.right_min,
-        help="of names that flows of other classes get, so many are right [default: %(default)s]")
+        help="Minimum precision of the labels of all other flows [default: "
+        "%(default)s]")  # fmt: skip
 
 
 def _add_margins(add: Callable[..., argparse.Action]) -> None:
     margins = Margins()
-    add(
-        "--fastest-part",
-        metavar="PART",
-        type=part,
-        default=margins.fastest_part,
-        help="the fastest model has this part of the best one-packet F1 [default: %(default)s]",
-    )
-    add(
-        "--fastest-time",
-        metavar="PART",
-        type=part,
-        default=margins.fastest_time,
-        help="... and takes at most this part of the fast model's time [default: %(default)s]",
-    )
-    add(
-        "--gain",
-        metavar="F1",
-        type=difference,
-        default=margins.gain,
-        help="what waiting for packets must gain [default: %(default)s]",
-    )
+    add("--fastest-part", metavar="PART", type=part, default=margins.fastest_part,
+        help="Minimum F1 of the fastest model, as a fraction of the best one-packet F1 [default: "
+        "%(default)s]")  # fmt: skip
+    add("--fastest-time", metavar="PART", type=part, default=margins.fastest_time,
+        help="... and its maximum time, as a fraction of the fast model's [default: "
+        "%(default)s]")  # fmt: skip
+    add("--gain", metavar="F1", type=difference, default=margins.gain, help="Minimum F1 gain of "
+        "waiting for packets [default: %(default)s]")  # fmt: skip
     add("--depth-gain", metavar="F1", type=difference, default=margins.depth_gain,
-        help="more packets that add less are not waited for [default: %(default)s]")  # fmt: skip
+        help="Do not wait for further packets that gain less F1 than this [default: "
+        "%(default)s]")  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of both commands."""
-    raw = argparse.RawDescriptionHelpFormatter
     top = Parser(prog="wirelens", allow_abbrev=False)
     commands = top.add_subparsers(dest="command", required=True, metavar="train|eval")
     training = commands.add_parser(
-        "train", prog="wirelens train classify", epilog=_TRAIN_EXAMPLES, formatter_class=raw,
-        description="Trains a cascade of models on labelled flows, for `wirelens classify`.",
+        "train", prog="wirelens train classify", epilog=_TRAIN_EXAMPLES,
+        description="Train a cascade of models on labelled flows, for `wirelens classify`.",
         allow_abbrev=False,
     )  # fmt: skip
     _add_source(training)
     training.add_argument("-o", "--output", metavar="DIR", type=Path, required=True,
-                          help="folder of the cascade to write")  # fmt: skip
-    training.add_argument("--name", help="its name in verdicts [default: from DIR]")
-    training.add_argument("--recipe", metavar="FILE.toml", type=Path,
-                          help="options from a file; what is typed replaces them")  # fmt: skip
-    training.add_argument("--note", metavar="TEXT", default="", help="a paragraph for the card")
-    training.add_argument("--force", action="store_true", help="replace DIR if it is a cascade")
-    training.add_argument("--report", metavar="FILE.md", type=Path, help="write all figures")
+        help="Folder of the cascade to write")  # fmt: skip
+    training.add_argument("--name", help="Name of the cascade in verdicts [default: from DIR]")
+    training.add_argument("--recipe", metavar="FILE.toml", type=Path, help="Read options from "
+        "this file; options on the command line override them")  # fmt: skip
+    training.add_argument("--note", metavar="TEXT", default="", help="A paragraph for the model "
+        "card")  # fmt: skip
+    training.add_argument("--force", action="store_true", help="Replace DIR if it is a cascade")
+    training.add_argument("--report", metavar="FILE.md", type=Path, help="Write all figures to "
+        "this file")  # fmt: skip
     training.add_argument("--cross-validate", metavar="N", type=whole(0), default=0,
-                          help="judge this way of training instead, by N folds of families: "
-                          "each is classified by a cascade trained on the others; writes the "
-                          "report and no cascade, and needs the work of N trainings")  # fmt: skip
-    training.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
+        help="Evaluate this training procedure by cross-validation instead, with N folds of "
+        "families: each is classified by a cascade trained on the others; writes the report and "
+        "no cascade, and takes the time of N trainings")  # fmt: skip
+    training.add_argument("--plots", metavar="DIR", type=Path, help="Draw plots into DIR")
     _add_model(training)
     _add_pool(training)
     _add_choice(training)
     judging = commands.add_parser(
-        "eval", prog="wirelens eval classify", epilog=_EVAL_EXAMPLES, formatter_class=raw,
-        description="Judges a cascade on labelled flows, beside its models and a table of ports.",
+        "eval", prog="wirelens eval classify", epilog=_EVAL_EXAMPLES,
+        description="Evaluate a cascade on labelled flows, compared with its single models and "
+                    "a table of ports.",
         allow_abbrev=False,
     )  # fmt: skip
     _add_source(judging)
-    judging.add_argument("--model", metavar="DIR|NAME", required=True,
-                         help="the cascade, or the name of one that ships")  # fmt: skip
-    judging.add_argument("-o", "--output", metavar="FILE.md", type=Path,
-                         help="write to this file [default: standard output]")  # fmt: skip
-    judging.add_argument("--rows", metavar="FILE.jsonl", type=Path, help="write figures as rows")
-    judging.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
+    judging.add_argument("--model", metavar="DIR|NAME", required=True, help="The cascade, or the "
+        "name of a shipped model")  # fmt: skip
+    judging.add_argument("-o", "--output", metavar="FILE.md", type=Path, help="Write to this "
+        "file [default: standard output]")  # fmt: skip
+    judging.add_argument("--rows", metavar="FILE.jsonl", type=Path, help="Write figures as JSON "
+        "lines")  # fmt: skip
+    judging.add_argument("--plots", metavar="DIR", type=Path, help="Draw plots into DIR")
     for command in (training, judging):
-        command.add_argument("-q", "--quiet", action="store_true", help="no progress")
+        command.add_argument("-q", "--quiet", action="store_true", help="No progress")
     return top
 
 

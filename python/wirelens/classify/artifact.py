@@ -54,7 +54,7 @@ class Parts:
     names_protocols: bool = False
     # The list of names, where they are evidence.
     names_list: Path | None = None
-    # How hosts are remembered, if they are.
+    # How hosts are in memory, if they are.
     memory: MemoryRule | None = None
 
     @property
@@ -153,9 +153,9 @@ def check_free(folder: Path, force: bool) -> None:
         return
     if not (folder / CASCADE_FILE).is_file():
         raise OutputExistsError(
-            f"{folder}: there already, and no cascade; wanted: a new name for the model's folder"
+            f"{folder}: exists and is not a cascade; wanted: a new name for the model's folder"
         )
     if not force:
         raise OutputExistsError(
-            f"{folder}: there already; give another name, or --force to replace it"
+            f"{folder}: exists; give another name, or --force to replace it"
         )

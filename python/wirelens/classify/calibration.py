@@ -139,11 +139,11 @@ def choose_below(
         if share <= foreign_max and right >= right_min:
             why = (
                 f"the least of {_STEPS // 2 / _STEPS} and more with which at most "
-                f"{foreign_max:.0%} of the foreign flows that chose it get a name and "
-                f"{right_min:.0%} of the names of the others are right"
+                f"{foreign_max:.0%} of the foreign flows used to choose it get a label "
+                f"and {right_min:.0%} of the labels of the others are right"
             )
             return Choice(below, why)
-    return Choice(0.5, "0.5, since none keeps both promises: names are more often right than wrong")
+    return Choice(0.5, "0.5, as none satisfies both: labels are more often right than wrong")
 
 
 @dataclass(frozen=True)

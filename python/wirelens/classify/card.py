@@ -42,14 +42,14 @@ def _about(request: "Request", outcome: "Outcome") -> str:
     classes = ", ".join(name for name in outcome.dataset.classes if name != UNKNOWN)
     found = f"""# {request.name}
 
-Names the class of a flow from its first packets: {classes}.
+Classifies flows from their first packets: {classes}.
 
 ```console
 $ wirelens classify -r capture.pcap --model {request.output.name}
 ```
 """
     if request.command:
-        found += f"\nIt was made by\n\n```console\n$ {request.command}\n```\n"
+        found += f"\nCreated by\n\n```console\n$ {request.command}\n```\n"
     return found
 
 
@@ -93,8 +93,8 @@ def _stages(request: "Request", outcome: "Outcome") -> str:
     said = f"{table(header, rows)}\n{_beside(request)}"
     return f"""## Stages
 
-{said}A flow goes on to the next stage where this one is less sure than its threshold. The operating
-point is {operation.why}.
+{said}A flow is passed to the next stage if this one is less confident than its threshold. The
+operating point is {operation.why}.
 
 Why these models:
 
@@ -133,28 +133,29 @@ def _data(request: "Request", outcome: "Outcome") -> str:
 {dataset.oddities()}.
 Fingerprint of captures and labels: `{dataset.fingerprint}`.
 
-Models see {len(outcome.matrix.bit_columns)} bits of headers and
-{len(outcome.matrix.number_columns)} numbers at the greatest depth. Left out: {dropped}.
+Features: {len(outcome.matrix.bit_columns)} bits of headers and
+{len(outcome.matrix.number_columns)} numbers at the greatest depth. Excluded: {dropped}.
 """
 
 
 def _limits(outcome: "Outcome") -> str:
     is_merged = outcome.dataset.segmentation == "merged"
     merged = (
-        "Some training packets were several segments merged by an offload."
+        "Some training packets were segments merged by an offload."
         if is_merged
-        else "No training packet was several segments merged by an offload; where yours are, "
-        "sizes mean something else, and verdicts are marked."
+        else "No training packet was merged by an offload; if yours are, sizes have another "
+        "meaning, and verdicts are marked."
     )
     below = outcome.calibrated.choice.below
     named = (
-        f"A flow gets one of these classes, or `unknown` where the best guess is less likely right than {below:.2f}"
+        f"A flow gets one of these classes, or `unknown` if the probability of the likeliest class is below {below:.2f}"
         if below
-        else "Every flow gets one of these classes, also one that is of none"
+        else "Every flow gets one of these classes, even if it belongs to none"
     )
     return f"""## Limits
 
 {named}. Traffic of other networks, times
-and programs than those of the training captures is classified worse than the table says; measure
-it on labelled captures of your own with `wirelens eval classify`. {merged}
+and
+programs than those of the training captures is classified worse than in the table; measure
+it on your own labelled captures with `wirelens eval classify`. {merged}
 """

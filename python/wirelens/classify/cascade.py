@@ -98,7 +98,7 @@ class Cascade:
         self.head = head
         # The list of names, where they are evidence.
         self.names_list = names_list
-        # How hosts are remembered, if they are.
+        # How hosts are in memory, if they are.
         self.memory = MemoryRule.read(head["memory"]) if "memory" in head else None
         self.name: str = head["name"]
         self.id = identity
@@ -224,20 +224,20 @@ def load(path: str | os.PathLike[str]) -> Cascade:
     Raises
     ------
     ModelError
-        Where a file is missing, is not what `SHA256SUMS` has, or says what cannot be meant.
+        If a file is missing, is not what `SHA256SUMS` has, or says what cannot be meant.
     """
     folder = meant(path)
     if not folder.is_dir():
         raise ModelError(
             f"{folder}: no such folder; give the folder that `wirelens train classify` wrote, or "
-            "the name of a model that ships"
+            "the name of a shipped model"
         )
     sums = read_sums(folder, "wirelens train classify")
     text = checked(folder, CASCADE_FILE, sums)
     try:
         head = json.loads(text)
     except ValueError as error:
-        raise ModelError(f"{folder / CASCADE_FILE}: no JSON ({error})") from error
+        raise ModelError(f"{folder / CASCADE_FILE}: not JSON ({error})") from error
     told = head if isinstance(head, dict) else {}
     seen, version = told.get("format"), told.get("version")
     if seen != FORMAT or version not in _VERSIONS:
@@ -247,8 +247,8 @@ def load(path: str | os.PathLike[str]) -> Cascade:
         )
     if told.get("kind") == "windows":
         raise ModelError(
-            f"{folder}: a model of windows; wanted: one of flows; `wirelens classify --every` and "
-            "`wirelens.classify_flows(..., every=...)` ask it"
+            f"{folder}: a model of windows; wanted: one of flows; use `wirelens classify --every` "
+            "or `wirelens.classify_flows(..., every=...)`"
         )
     try:
         stages = [
@@ -283,8 +283,8 @@ def _check_schemas(folder: Path, cascade: Cascade) -> None:
         declared = cascade.declared(stage)
         if declared["packets"] != stage.packets:
             raise ModelError(
-                f"{folder}: stage {stage.name}: its model looks at {declared['packets']} packets, "
-                f"and {CASCADE_FILE} says {stage.packets}; wanted: the same; train again"
+                f"{folder}: stage {stage.name}: its model reads {declared['packets']} packets, but "
+                f"{CASCADE_FILE} has {stage.packets}; wanted: the same; train again"
             )
         wanted = recipe.features(stage.packets, declared["numbers"]).hash()
         if declared["schema"] != wanted:

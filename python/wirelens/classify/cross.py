@@ -47,7 +47,7 @@ def _plan(request: Request, dataset: Dataset, held: Array) -> Plan:
     if absent:
         raise OptionError(
             f"no flow of {', '.join(absent)} outside one fold; wanted: captures of two families or "
-            "more for each class; leave it out of the labels, or have more folds"
+            "more for each class; leave it out of the labels, or use more folds"
         )
     parts = folds(
         dataset.labels[rest],
@@ -64,7 +64,7 @@ def _plan(request: Request, dataset: Dataset, held: Array) -> Plan:
         if not absent_classes(dataset.labels, training, dataset.classes):
             return Plan(training, [(training, rest[rows])], held)
     raise OptionError(
-        "no validation side leaves flows of every class to train on; wanted: more families, or "
+        "no validation set leaves training flows of every class; wanted: more families, or "
         "--folds 5"
     )
 
@@ -101,8 +101,8 @@ def _report(request: Request, dataset: Dataset, outcomes: list[Outcome]) -> str:
         title = f"cascades on {count} held-out flows"
         plots.confusion(evidence.counts(labels), dataset.classes, title, request.plots)
     made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
-    chosen = f"{request.folds} folds" if request.folds else "a validation side"
+    chosen = f"{request.folds} folds" if request.folds else "a validation set"
     return (
         f"# {request.name}: {len(outcomes)} folds of families\n\n{made}Each fold was classified "
-        f"by a cascade that was trained, and chosen by {chosen}, on the others. {tables}"
+        f"by a cascade trained, and selected by {chosen}, on the others. {tables}"
     )

@@ -273,8 +273,8 @@ class Dataset:
         short = int((self.sample.packet_counts < depth).sum())
         return (
             f"{int((~is_usual).sum())} of {len(self)} flows are neither TCP nor UDP, "
-            f"{int((is_usual & (first < 0)).sum())} begin with a packet that was cut before the "
-            f"end of its headers, {short} have fewer than {depth} packets in time"
+            f"{int((is_usual & (first < 0)).sum())} begin with a packet truncated within its "
+            f"headers, {short} have fewer than {depth} packets in time"
         )
 
     def flows_by_class(self) -> dict[str, int]:
@@ -290,7 +290,7 @@ def testbed_source(folder: Path) -> Source:
     runs = sorted(path.parent for path in folder.rglob(_RUN_FILE) if _is_accepted(path))
     if not runs:
         raise OptionError(
-            f"{folder}: no run of the testbed that its own checks accepted; wanted: a folder with "
+            f"{folder}: no accepted testbed run; wanted: a folder with "
             f"{_RUN_FILE}, or one of such folders"
         )
     captures: list[Path] = []
@@ -338,7 +338,7 @@ def folder_source(folder: Path) -> Source:
         loose = [path for path in captures_of([folder]) if path.parent == folder]
         if loose:
             raise OptionError(
-                f"{loose[0]}: in no folder of a class, as are {len(loose)} captures; move them "
+                f"{loose[0]}: not in a folder of a class, like {len(loose)} captures; move them "
                 "into one, or away"
             )
     captures: list[Path] = []
@@ -477,7 +477,7 @@ def _no_labels(source: Source, found: Matching, names: Sequence[str]) -> OptionE
     return OptionError(
         f"{source.labels.path}: no flow has a label of the classes {', '.join(names)} (seen: "
         f"{', '.join(seen) or 'none'}); "
-        + "; ".join([*found.messages(), "look at --label and at the captures"])
+        + "; ".join([*found.messages(), "check --label and the captures"])
     )
 
 

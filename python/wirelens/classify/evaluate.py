@@ -63,7 +63,7 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
         if len(dataset) == 0:
             raise OptionError(
                 f"{request.source.labels.path}: no flow has a label of the classes "
-                f"{', '.join(cascade.classes)}; look at --label, --classes and at the captures"
+                f"{', '.join(cascade.classes)}; check --label, --classes and the captures"
             )
     predictions = cascade.predict(dataset.sample)
     evidence = report.Evidence(dataset.labels, dataset.families, cascade.classes)
@@ -77,7 +77,7 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
     title = f"# {cascade.name} on {request.source.labels.path}"
     pairs = _pairs(cascade, dataset, scores)
     if pairs:
-        told = "Of these flows; thresholds are chosen on them, which flatters those of classes."
+        told = "On these flows; thresholds are chosen on them, so those per class are optimistic."
         tables += "\n" + report.assignment_section(pairs, told)
     told = f"Model `{cascade.id}`; {dataset.oddities()}."
     text = f"{title}\n\n{made}{told}\n\n{judged_text}\n{tables}"
@@ -121,8 +121,8 @@ def _read(request: Request, cascade: Cascade, progress: Progress) -> Dataset:
         progress.warn(message)
     if not request.sealed and dataset.fingerprint == cascade.head["training"]["fingerprint"]:
         progress.warn(
-            "these are the captures and labels that the model was trained on: figures say how well "
-            "it remembers them; the card has those of captures it had not seen"
+            "these are the captures and labels of training: figures show how well the model memorised "
+            "them; the card has those of held-out captures"
         )
     progress.tell(f"{len(dataset)} flows of {len(dataset.classes)} classes have labels")
     progress.tell(dataset.oddities())
@@ -130,7 +130,7 @@ def _read(request: Request, cascade: Cascade, progress: Progress) -> Dataset:
     if not numpy.isin(dataset.labels, known).any():
         progress.warn(
             f"no flow has a label of the classes {', '.join(cascade.classes)}: all are foreign; "
-            "look at --label and --classes if they should not be"
+            "check --label and --classes if they should not be"
         )
     return dataset
 
@@ -160,7 +160,7 @@ def _strangers_text(
     request: Request, cascade: Cascade, judged: strangers.Judged, known: strangers.Names | None
 ) -> str:
     below = float(cascade.unknown_below.max())
-    why = "as the model says" if below else "the model gives every flow a class"
+    why = "the model's threshold" if below else "the model gives every flow a class"
     where = "flows of sealed families" if request.sealed else "flows"
     return strangers.section(judged, below, why, where, known)
 
@@ -218,7 +218,7 @@ def _singles(
 
 
 def _service_us(predictions: Predictions, singles: list[report.Judged]) -> float:
-    """Mean time of scoring a flow, each stage counted for the flows that reach it."""
+    """Mean time of scoring a flow, each stage counted for the flows reaching it."""
     reached = [
         float((predictions.stages >= index).mean()) * (one.cost_us or 0.0)
         for index, one in enumerate(singles[: int(predictions.stages.max(initial=0)) + 1])

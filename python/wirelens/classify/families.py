@@ -90,7 +90,7 @@ def port_numbers(rows: Rows) -> tuple[Array, Array]:
     missing = [name for name in PORT_NUMBERS if name not in columns]
     if missing:
         raise OptionError(
-            f"{missing[0]}: not among what models see, and ports are to be looked up; name it in "
+            f"{missing[0]}: not among the features, but needed to look up ports; name it in "
             "--numbers, without --no-ports, or leave this family out"
         )
     protocols, ports = (

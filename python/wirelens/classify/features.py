@@ -1,8 +1,8 @@
-"""Features of flows: what a model reads of a flow's first packets, row by row.
+"""Features of flows: the input of a model from a flow's first packets, row by row.
 
 A row is made by the same code as in `wirelens classify`, so that training and serving cannot
-differ: header bits of the first packets, and numbers beside them. `docs/specs/feature-schema.md`
-tells what each means, to the bit.
+differ: header bits of the first packets, and numbers. `docs/specs/feature-schema.md` defines each,
+to the bit.
 
 >>> features = FlowFeatures(packets=2, numbers=["server_port", "pkt1_size_bytes"])
 >>> table = first_packets("testdata/demo.pcapng", features)
@@ -31,7 +31,7 @@ __all__ = ["FirstPacketsTable", "FlowFeatures", "first_packets"]
 
 @dataclass(frozen=True)
 class FlowFeatures(HeaderFields):
-    """Which features a flow has: header bits of its first packets, and numbers beside them.
+    """Features of a flow: header bits of its first packets, and numbers.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class FlowFeatures(HeaderFields):
         Headers, out of ``"ipv4"``, ``"ipv6"``, ``"tcp"``, ``"udp"`` and ``"icmp"``; their order
         is always that of nPrint.
     payload_bytes
-        So many of the first bytes behind the transport header, as bits.
+        This many of the first bytes after the transport header, as bits.
     packets
         First packets of a flow, 1 to 255.
     numbers
@@ -56,7 +56,7 @@ class FlowFeatures(HeaderFields):
     Raises
     ------
     OptionError
-        Where there can be no such features.
+        If the options contradict each other.
     """
 
     headers: str = "innermost"
@@ -158,7 +158,7 @@ class FirstPacketsTable(CaptureTable):
         Raises
         ------
         OptionError
-            Where a name is none of the features'.
+            If a name is none of the features'.
         """
         chosen = list(names)
         return matrix(self._rows.numbers_of(chosen), "d", 8, len(chosen))
@@ -183,7 +183,7 @@ class FirstPacketsTable(CaptureTable):
         Raises
         ------
         ModelError
-            Where the trees were trained on other features.
+            If the trees were trained on other features.
         """
         packets, numbers = forest.packet_count, forest.numbers
         own = None
@@ -226,47 +226,47 @@ def first_packets(
 ) -> FirstPacketsTable:
     """The features of every flow of some captures.
 
-    Each capture has flows of its own: they are read one after the other, not merged by time. A flow
-    ends as `wirelens.flows` ends it; one that goes on after a time-out is a row again.
+    Captures are read one after the other and not merged by time; flows do not continue across them.
+    A flow ends as `wirelens.flows` ends it; one that continues after a timeout is another row.
 
     Parameters
     ----------
     source
         A capture, a folder of captures, or a list of them; ``"-"`` is standard input.
     features
-        What is read of each flow; its `headers` tell whether tunnels are opened.
+        What is read of each flow; its `headers` set whether tunnels are decapsulated.
     filter
-        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+        Read only frames that match this filter (pcap-filter(7)); needs libpcap.
     idle_timeout
-        A flow has ended when it had no packet for so long: seconds, text such as ``"100ms"`` or
-        ``"5m"``, or a ``timedelta``.
+        Idle timeout: end a flow after this long without a packet: seconds, text such as ``"100ms"``
+        or ``"5m"``, or a ``timedelta``.
     active_timeout
-        A flow this old is cut, and goes on as another.
+        Active timeout: end a flow at this age; its next packet starts a new one.
     max_flows
-        Flows kept open at most; beyond, idle ones make room, which `end_reason` tells.
+        Maximum number of open flows; beyond, idle ones are evicted, which `end_reason` shows.
     snaplen
-        Use only so many bytes of each frame, as if captured with this limit.
+        Use only this many bytes of each frame, as if captured with this snapshot length.
     seed
-        Seed of the hash that spreads flows, drawn by default.
+        Seed of the hash table, random by default.
 
     Returns
     -------
     FirstPacketsTable
-        A row for each flow, of any protocol.
+        One row per flow, of any protocol.
 
     Raises
     ------
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where a capture cannot be opened.
+        If a capture cannot be opened.
     FilterError, FilterUnavailableError
-        Where `filter` cannot be used.
+        If `filter` cannot be used.
     OptionError
-        Where another argument cannot mean what was given.
+        If another argument is invalid.
 
     Warns
     -----
     DamagedCaptureWarning
-        Where a capture cannot be read to its end; rows cover what came before.
+        If a capture cannot be read to its end; rows cover the part before.
     """
     timeouts: Timeouts = {
         "idle_timeout": idle_timeout, "active_timeout": active_timeout, "max_flows": max_flows,

@@ -154,7 +154,7 @@ def read_table(path: str | os.PathLike[str]) -> list[dict[str, str]]:
     except UnicodeDecodeError as error:
         seen = f"byte {error.object[error.start]:#04x}"
         raise OptionError(
-            f"{place}: no UTF-8 ({seen}); convert it, such as with iconv -f LATIN1 -t UTF-8"
+            f"{place}: not UTF-8 ({seen}); convert it, such as with iconv -f LATIN1 -t UTF-8"
         ) from error
     except csv.Error as error:
         raise OptionError(f"{place}: {error}; wanted: a table as TSV, CSV or Parquet") from error
@@ -166,7 +166,7 @@ def _read_parquet(place: Path) -> list[dict[str, str]]:
         rows: list[dict[str, Any]] = parquet.read_table(place).to_pylist()
     except (ValueError, OSError) as error:
         # Arrow's own errors are of these kinds.
-        raise OptionError(f"{place}: {error}; wanted: a Parquet file with a flow a row") from error
+        raise OptionError(f"{place}: {error}; wanted: a Parquet file, one flow per row") from error
     return [{k: "" if v is None else str(v) for k, v in row.items()} for row in rows]
 
 
@@ -205,7 +205,7 @@ def read_labels(
     """Reads a table of labels; `label` and `family` name columns of it."""
     place, table = Path(path), read_table(path)
     if not table:
-        raise OptionError(f"{place}: no rows; wanted: a flow a row, with a header line")
+        raise OptionError(f"{place}: no rows; wanted: one flow per row, with a header line")
     for name in (label, family):
         if name is not None and name not in table[0]:
             raise OptionError(
@@ -290,7 +290,7 @@ def find_capture(name: str, captures: Sequence[Path]) -> int | None:
     if len(found) > 1:
         raise OptionError(
             f"{name}: it may be {captures[found[0]]} or {captures[found[1]]}; "
-            "wanted: names of captures that tell them apart, with their folder if need be"
+            "wanted: names of captures that distinguish them, with their folder if necessary"
         )
     return found[0] if found else None
 
@@ -317,7 +317,7 @@ class Matching:
         for what, left, total in (
             ("labels match no flow", [str(row) for row in self.unmatched], self.label_rows),
             ("flows have no label and are left out", self.unlabelled, len(self.labels)),
-            ("flows match labels that differ, and are left out", self.ambiguous, len(self.labels)),
+            ("flows match conflicting labels and are left out", self.ambiguous, len(self.labels)),
         ):
             if left:
                 examples = "; ".join(left[:_EXAMPLES])

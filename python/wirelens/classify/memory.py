@@ -26,7 +26,7 @@ _NS_PER_S = 1e9
 
 @dataclass(frozen=True)
 class MemoryRule:
-    """How hosts are remembered."""
+    """How hosts are in memory."""
 
     half_life_s: float = 600.0
     # So many verdicts, spread evenly over the classes, are there at first.

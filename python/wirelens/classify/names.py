@@ -87,7 +87,7 @@ def read_evidence(
     Raises
     ------
     OptionError
-        Where the list cannot be read or has other classes.
+        If the list cannot be read or has other classes.
     """
     told = list(dict.fromkeys(depths))
     options: EvidenceOptions = {

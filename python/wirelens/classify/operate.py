@@ -107,9 +107,9 @@ class Aim:
                 "several aims; wanted: one of --latency, --service-rate, --assigned and --f1"
             )
         if any(not value > 0 or math.isinf(value) for value in given) or self.f1_margin < 0:
-            raise OptionError("an aim of nothing or less; wanted: a positive number")
+            raise OptionError("an aim of 0 or less; wanted: a positive number")
         if not 0 <= self.sure < 1:
-            raise OptionError(f"sure {self.sure:g}; wanted: a part from 0 to less than 1")
+            raise OptionError(f"sure {self.sure:g}; wanted: a fraction from 0 to less than 1")
 
 
 @dataclass
@@ -281,7 +281,7 @@ def operate(
         alone = stages[0]
         value = macro_f1(confusion(truth, alone.predicted, class_count))
         latency_us = alone.waiting_us + alone.batch_us
-        return Operation([], [], value, [1.0], [], alone.batch_us, latency_us, "one stage alone")
+        return Operation([], [], value, [1.0], [], alone.batch_us, latency_us, "a single stage")
     grid = _Grid(truth, stages, rules, class_count)
     place, why = _choose(grid, best, aim)
     reach = [1.0, *grid.reach[place].tolist(), 0.0]
@@ -319,8 +319,8 @@ def _choose(grid: _Grid, best: Promise, aim: Aim) -> tuple[tuple[int, ...], str]
         told = what.format(value)
         if place is None:
             raise OptionError(
-                f"{told}: not possible with these models, {costs.min():.3g} is the least; "
-                "ask for less, or train cheaper families"
+                f"{told}: not possible with these models, {costs.min():.3g} is the minimum; "
+                "lower the aim, or train cheaper families"
             )
         return place, f"the best macro-F1 with {told}"
     if aim.f1 is None:
@@ -329,22 +329,22 @@ def _choose(grid: _Grid, best: Promise, aim: Aim) -> tuple[tuple[int, ...], str]
         told = f"macro-F1 {wanted:.3f} or more, {margin:g} below the best single model"
         told += f" ({best.f1:.3f})"
         if best.is_drawn:
-            told += f", in {best.sure:.0%} of draws of families"
+            told += f", in {best.sure:.0%} of random samples of families"
     else:
         wanted, gaps, margin = aim.f1, grid.f1 - aim.f1, 0.0
         told = f"macro-F1 {wanted:.3f} or more"
     room = margin if aim.f1 is None else max(0.0, best.f1 - wanted)
     place = _cheapest(grid, gaps + margin, room / 2, last, total)
     if place is not None:
-        return place, f"the fewest flows handed on with {told}"
+        return place, f"the fewest flows passed on with {told}"
     place = grid.best(numpy.ones(grid.f1.shape, dtype=bool), [-grid.f1, last, total])
     assert place is not None
     if aim.f1 is not None:
         raise OptionError(
-            f"{told}: not possible with these models, {grid.f1[place]:.3f} is the most on the "
-            "validation set; ask for less, or train other families and depths"
+            f"{told}: not possible with these models, {grid.f1[place]:.3f} is the maximum on "
+            "the validation set; lower the aim, or train other families and depths"
         )
-    return place, f"the best macro-F1 there is, since no point has {told}"
+    return place, f"the best possible macro-F1, as no point has {told}"
 
 
 def _cheapest(

@@ -88,20 +88,20 @@ def place(
     both together are as good as wanted; it decides between one-packet models.
     """
     if not candidates:
-        raise OptionError("no trained model to choose from; wanted: one family at least")
+        raise OptionError("no trained model to choose from; wanted: at least one family")
     found = Placement()
     one_packet = [c for c in candidates if c.packets == 1]
     slow = _slow(candidates, margins, found)
     if not one_packet:
         found.stages = [(SLOW, slow)]
-        found.reasons.append("no model of one packet was trained: the slow stage is alone")
+        found.reasons.append("no model of one packet was trained: there is only the slow stage")
         return found
     fast = _fast(one_packet, slow, portion_needed, found)
     gain = slow.macro_f1 - fast.macro_f1
     if slow.packets == 1 or gain < margins.gain:
         found.reasons.append(
-            f"slow omitted: {slow.name} has {gain:+.3f} macro-F1 over {fast.name}, and "
-            f"{margins.gain} or more is wanted for waiting"
+            f"slow omitted: {slow.name} has {gain:+.3f} macro-F1 over {fast.name}, but "
+            f"waiting must gain at least {margins.gain}"
         )
         best = max(one_packet, key=lambda c: (c.macro_f1, -c.alone_us))
         stages = [(FAST, best)]
@@ -138,8 +138,8 @@ def _fast(
     portions = {c.name: portion_needed(c, slow) for c in one_packet}
     fast = min(one_packet, key=lambda c: (round(portions[c.name], 2), -c.macro_f1, c.alone_us))
     found.reasons.append(
-        f"fast: {fast.name} (macro-F1 {fast.macro_f1:.3f}) has to hand on "
-        f"{portions[fast.name]:.0%} of flows to {slow.name}, the least of one-packet models"
+        f"fast: {fast.name} (macro-F1 {fast.macro_f1:.3f}) passes "
+        f"{portions[fast.name]:.0%} of flows to {slow.name}, the fewest of one-packet models"
     )
     return fast
 

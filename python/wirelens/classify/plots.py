@@ -95,10 +95,10 @@ def assignment(
         for axes in (left, right):
             if chosen is not None:
                 axes.axvline(chosen, color="#D55E00", linewidth=0.8)
-            axes.set_xlabel("assigned, were every flow to come here (part)")
+            axes.set_xlabel("assigned, if every flow came here (fraction)")
             axes.set_xlim(0, 1)
         left.set_ylim(0, 1.02)
-        left.set_ylabel("errors that are assigned (part)")
+        left.set_ylabel("errors assigned (fraction)")
         right.set_ylabel("macro-F1 of both stages")
         if chosen is not None:
             right.annotate(
@@ -144,5 +144,5 @@ def confusion(counts: Array, classes: Sequence[str], title: str, folder: Path) -
         axes.set_xlabel("predicted")
         axes.set_ylabel("true (flows)")
         axes.set_title(title, fontsize=10)
-        figure.colorbar(image, ax=axes, label="part of the true class", shrink=0.7)
+        figure.colorbar(image, ax=axes, label="fraction of the true class", shrink=0.7)
         return save(figure, folder, "confusion.png")

@@ -61,7 +61,7 @@ class Plan:
     # Trains the model that is served.
     training: Array
     # Flows that models are chosen by, with the flows that train the model that scores them.
-    # One pair is a validation side; several are folds, each scored by a model of the others.
+    # One pair is a validation set; several are folds, each scored by a model of the others.
     checks: list[tuple[Array, Array]]
     test: Array
 
@@ -426,5 +426,5 @@ def _read_kept(stem: Path) -> tuple[dict[str, Any], Array, Array]:
             return told, arrays["check"], arrays["test"]
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise ModelError(
-            f"{stem}.json and .npz: cannot be read ({error}); remove them, and they are made anew"
+            f"{stem}.json and .npz: cannot be read ({error}); remove them, and they are created again"
         ) from error

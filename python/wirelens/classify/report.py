@@ -96,7 +96,7 @@ def stages_table(
             ]
         )
         reaching -= own
-    header = ["stage", "model", "flows that reach it", "decided", "handed on", "right of decided"]
+    header = ["stage", "model", "flows reaching it", "decided", "handed on", "accuracy of decided"]
     return table(header, rows, texts=2)
 
 
@@ -204,7 +204,7 @@ def sections(
     families = len(numpy.unique(evidence.families))
     parts = [
         f"{len(evidence.truth)} flows of {families} families of captures. Intervals are over "
-        "families, drawn with replacement; macro-F1 is the mean over the classes that are there.\n",
+        "families, sampled with replacement; macro-F1 is the mean over the classes present.\n",
         systems_table(evidence, [cascade, *others], beside),
         *_over_priors(evidence, [cascade, *others]),
         "## Stages\n",
@@ -212,7 +212,7 @@ def sections(
         "## Classes\n",
         classes_table(evidence, cascade.predicted, beside),
         "## Confusion\n",
-        "Rows are what flows are, columns what the cascade says.\n",
+        "Rows are true classes, columns predicted ones.\n",
         confusion_table(evidence, cascade.predicted),
     ]
     return "\n".join(parts)

@@ -122,7 +122,7 @@ def read_model(
     """
     if path.suffix == ".onnx":
         if stage is None or class_count is None:
-            raise ModelError(f"{path}: an ONNX file; wanted: what its input and output are")
+            raise ModelError(f"{path}: an ONNX file; wanted: its input and output")
         return ServedOnnx(path, stage, class_count)
     return ServedTrees(path)
 

@@ -53,7 +53,7 @@ def parse_shares(text: str) -> tuple[float, float, float]:
         parts = []
     if len(parts) != 3 or min(parts) < 0 or parts[0] <= 0 or not sum(parts) < float("inf"):
         raise OptionError(
-            f"split {text!r}; wanted: parts for training, validation and test, such as 50/10/40"
+            f"split {text!r}; wanted: shares for training, validation and test, such as 50/10/40"
         )
     total = sum(parts)
     return parts[0] / total, parts[1] / total, parts[2] / total
@@ -140,8 +140,8 @@ def split(
     if len(counts) < needed:
         raise OptionError(
             f"{len(counts)} families of captures; wanted: at least {needed}, one for each of "
-            "training, validation and test; give more captures: none is divided, since flows of "
-            "one capture are no test of each other"
+            "training, validation and test; give more captures: captures are not divided, since "
+            "flows of one capture are not independent"
         )
     dice = numpy.random.default_rng(seed)
     # A family counts by the greatest share of a class that it has: a small class's only large

@@ -73,7 +73,7 @@ class Request:
     unknown: Settings = field(default_factory=Settings)
     flows_min: int = 20
     wait_ns: int = WAIT_NS
-    # How hosts are remembered, if they are.
+    # How hosts are in memory, if they are.
     memory: MemoryRule | None = None
     measures: Sequence[str] = UNCERTAINTIES
     algorithms: Sequence[str] = ALGORITHMS
@@ -90,7 +90,7 @@ class Request:
 
     @property
     def work_folder(self) -> Path:
-        """Where models of the pool are kept, so that the same line goes on where it stopped."""
+        """Where models of the pool are kept, so that the same command continues where it stopped."""
         return self.work or self.output.with_name(f"{self.output.name}.work")
 
 
@@ -139,7 +139,7 @@ def read_flows(request: Request, progress: Progress) -> Dataset:
     for message in [*dataset.matching.messages(), *dataset.warnings]:
         progress.warn(message)
     for pattern in request.recipe.idle_patterns(depth):
-        progress.warn(f"--drop {pattern}: no column has such a name, so it leaves out nothing")
+        progress.warn(f"--drop {pattern}: no column has such a name")
     progress.tell(f"{len(dataset)} flows of {len(dataset.classes)} classes have labels")
     progress.tell(dataset.oddities())
     return dataset
@@ -248,8 +248,8 @@ def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Pla
         shares = (shares[0] + shares[1], 0.0, shares[2])
     elif shares[1] <= 0:
         raise OptionError(
-            "a split without validation, by which models would be chosen; wanted: a part for it, "
-            "such as 50/10/40, or --folds 5"
+            "a split without validation, which selects models; wanted: a share for it, such "
+            "as 50/10/40, or --folds 5"
         )
     seed = request.pool.seed
     open_rows = numpy.arange(len(dataset))
@@ -265,16 +265,16 @@ def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Pla
         names = set(dataset.families[test].tolist())
         told = (
             f"{len(names)} families of captures ({len(test)} flows) are sealed by a hash of their "
-            f"names: they train nothing and choose nothing, and judge alone. Of the others, {told}"
+            f"names: they are used only for the evaluation. Of the others, {told}"
         )
     if request.folds:
         held = folds(dataset.labels[training], dataset.families[training], request.folds, seed)
         checks = [(numpy.delete(training, rows), training[rows]) for rows in held]
-        told += f"; models are chosen by {request.folds} folds of the training flows"
+        told += f"; models are selected by {request.folds} folds of the training flows"
         if alone := _of_one_family(dataset, training):
             progress.warn(
-                f"only one family of captures has {', '.join(alone)}: each fold that is scored on "
-                "flows of it never saw another, so figures of it say nothing; give more captures"
+                f"only one family of captures has {', '.join(alone)}: the fold scored on its flows "
+                "was trained without it, so its figures are meaningless; give more captures"
             )
     else:
         checks = [(training, validation)]
@@ -288,7 +288,7 @@ def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Pla
                 f"{few}, so it cannot be learned; wanted: captures of three families or more for "
                 "each class; leave it out of the labels, or try another --seed"
             )
-        progress.warn(f"{few}: too few families of captures have it; nothing is known of it there")
+        progress.warn(f"{few}: too few families of captures have it; it is not evaluated there")
     return Plan(training, checks, test), told
 
 
@@ -366,7 +366,7 @@ class _Chooser:
                     f"{', '.join(self.models)}"
                 )
             found.stages.append((stage, model.profile))
-            found.reasons.append(f"{stage}: {model.name}, as was asked for")
+            found.reasons.append(f"{stage}: {model.name}, as given")
         return found
 
     def operate(self, placement: Placement) -> Operation:
@@ -413,12 +413,12 @@ def _judge(
     unlisted = _unlisted(dataset, rows, trained, placement)
     raw = Raw.of(chosen, verdicts.stages, dataset.classes, unlisted)
     calibrated = _calibrated(request, dataset, plan, trained, placement, operation)
-    held_out = "flows, each judged by models and thresholds of the folds that it is not in"
+    held_out = "flows, each classified by models and thresholds of the other folds"
     judged_on = "test flows" if has_test else held_out
     if request.sealed:
-        judged_on = "flows of sealed families, which trained nothing and chose nothing"
+        judged_on = "flows of sealed families, not used for training or model selection"
     if not has_test and len(plan.checks) == 1:
-        judged_on = "validation flows, by which models and thresholds were chosen"
+        judged_on = "validation flows, used to select models and thresholds"
     return Outcome(
         dataset, plan, told, trained, placement, operation, judged_on, evidence, verdicts,
         singles, matrix, calibrated, raw.answers(calibrated, dataset.classes),

@@ -191,8 +191,8 @@ def section(one: Judged, below: float, why: str, judged_on: str, known: Names | 
     )
     text = (
         f"## Strangers' traffic\n\nOn {len(one.truth)} {judged_on}, of {families} families of "
-        f"captures. {foreign}. A flow is\n`unknown` where the best guess is less likely right than "
-        f"{below:.2f}: {why}.\nOf flows of known classes, one without a name is missed in macro-F1 "
+        f"captures. {foreign}. A flow is\n`unknown` if the probability of its likeliest class is "
+        f"below {below:.2f}: {why}.\nOf flows of known classes, one without a name is missed in macro-F1 "
         f"and in *right of all*.\n\n{table(header, rows)}"
     )
     if not len(told):

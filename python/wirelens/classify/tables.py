@@ -73,9 +73,9 @@ class CaptureTable:
         self.files = files
         """The captures; the column `file` counts in them, from 0."""
         self.counts = counts
-        """What became of the packets, as `wirelens.flows` tells it."""
+        """Packets by outcome, as in `wirelens.flows`."""
         self.summary = summary
-        """The lines that the command prints at the end."""
+        """The summary lines that the command prints at the end."""
         self._collected = rows
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class CaptureTable:
         Raises
         ------
         OptionError
-            Where a name is none of the features'.
+            If a name is none of the features'.
         """
         names = list(columns)
         return matrix(self._rows.bits(names), "b", 1, len(names))

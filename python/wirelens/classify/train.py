@@ -61,7 +61,7 @@ def _write(request: Request, outcome: Outcome, progress: Progress) -> None:
         is_other = found.is_unknown != outcome.answers.is_unknown
         if ((found.labels != outcome.verdicts.labels) | is_other).any():
             raise InternalError(
-                f"{request.output}: read back, it says something else of "
+                f"{request.output}: read back, it classifies differently "
                 f"{int(((found.labels != outcome.verdicts.labels) | is_other).sum())} flows; "
                 "please report it"
             )

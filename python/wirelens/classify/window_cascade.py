@@ -126,9 +126,9 @@ class WindowCascade:
         Raises
         ------
         OutputExistsError
-            Where there is something of that name.
+            If there is something of that name.
         OutputError
-            Where it cannot be written; nothing of it remains.
+            If it cannot be written; nothing of it remains.
         """
         if folder.exists():
             raise OutputExistsError(f"{folder}: exists; give another folder, or remove it")

@@ -2,7 +2,7 @@
 
 A row is made by the same code as in `wirelens classify`: header bits of the window's first packets,
 and numbers of the window, of the one before it, and of its first packets.
-`docs/specs/feature-schema.md` tells what each means.
+`docs/specs/feature-schema.md` defines each.
 
 >>> features = WindowFeatures(packets=1, numbers=["main_packets", "previous_main_bytes"])
 >>> table = windows("testdata/testbed/calls/receiver.pcapng.gz", features)
@@ -88,7 +88,7 @@ class WindowFeatures(HeaderFields):
     Raises
     ------
     OptionError
-        Where there can be no such features.
+        If the options contradict each other.
     """
 
     every_ns: int = SECOND_NS
@@ -173,15 +173,15 @@ def windows(
 ) -> WindowTable:
     """The features of every window of every flow of some captures.
 
-    Each capture has flows of its own: they are read one after the other, not merged by time. A
-    window in which a flow has no packet is no row.
+    Captures are read one after the other and not merged by time; flows do not continue across them.
+    A window in which a flow has no packet is no row.
 
     Parameters
     ----------
     source
         A capture, a folder of captures, or a list of them; ``"-"`` is standard input.
     features
-        What is read of each window; its `headers` tell whether tunnels are opened.
+        What is read of each window; its `headers` set whether tunnels are decapsulated.
     filter, idle_timeout, active_timeout, max_flows, snaplen, seed
         As of `wirelens.classify.features.first_packets`.
 
@@ -193,16 +193,16 @@ def windows(
     Raises
     ------
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where a capture cannot be opened.
+        If a capture cannot be opened.
     FilterError, FilterUnavailableError
-        Where `filter` cannot be used.
+        If `filter` cannot be used.
     OptionError
-        Where another argument cannot mean what was given.
+        If another argument is invalid.
 
     Warns
     -----
     DamagedCaptureWarning
-        Where a capture cannot be read to its end; rows cover what came before.
+        If a capture cannot be read to its end; rows cover the part before.
     """
     rows, files, counts, summary = read_captures(
         lambda inputs, asked, options: _wirelens.windows(inputs, asked, features.every_ns, options),

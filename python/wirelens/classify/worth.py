@@ -68,7 +68,7 @@ def _without_detour(
     _, gone, without = min(tried, key=lambda one: one[:2])
     stage, model = names[kept[gone]]
     told = (
-        f"{stage} omitted: {names[kept[1]][1]} hands on {operation.handed_on[1]:.0%} of its flows; "
+        f"{stage} omitted: {names[kept[1]][1]} passes on {operation.handed_on[1]:.0%} of its flows; "
         f"without {model} {without.decided[-1]:.1%} of all go to the last stage"
     )
     return gone, without, told

@@ -40,128 +40,117 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="train|eval")
     _add_training(commands.add_parser(
         "train", prog="wirelens train l4s", epilog=_TRAIN_EXAMPLES, allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Trains a network that predicts the latency of a sender's next packets for "
-        "either queue of an L4S router.",
+        description="Train a network that predicts the latency of a sender's next packets for "
+                    "either queue of an L4S router.",
     ))  # fmt: skip
     judging = commands.add_parser(
         "eval", prog="wirelens eval l4s", epilog=_EXAMPLES, allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Compares rules that choose the L4S queue of each packet of a sender, in a "
-        "simulated network; or predictors of latencies, on traces.",
+        description="Compare rules that choose the L4S queue of each packet of a sender, in a "
+                    "simulated network; or predictors of latencies, on traces.",
     )  # fmt: skip
     what = judging.add_mutually_exclusive_group(required=True)
-    what.add_argument("--controls", action="store_true",
-        help="compare controls that learn nothing: none, one that sees both queues, the last "
-        "latency of each queue, and random re-marking at the same rate")  # fmt: skip
-    what.add_argument("--predict", metavar="TRACE", type=Path, nargs="+",
-        help="compare predictors of the latencies in traces of an L4S network, Parquet files of "
-        "`wirelens latency --by packet`, or compact columns of the testbed")  # fmt: skip
-    _add_controls(judging.add_argument_group("of --controls").add_argument)
-    _add_predictors(judging.add_argument_group("of --predict").add_argument)
+    what.add_argument("--controls", action="store_true", help="Compare controls that learn "
+        "nothing: none, one that sees both queues, the last latency of each queue, and random "
+        "re-marking at the same rate")  # fmt: skip
+    what.add_argument("--predict", metavar="TRACE", type=Path, nargs="+", help="Compare "
+        "predictors of the latencies in traces of an L4S network, Parquet files of `wirelens "
+        "latency --by packet`, or compact columns of the testbed")  # fmt: skip
+    _add_controls(judging.add_argument_group("With --controls").add_argument)
+    _add_predictors(judging.add_argument_group("With --predict").add_argument)
     add = judging.add_argument
-    add("--seeds", metavar="N", type=whole(1, 10_000), default=None,
-        help="seeds of each, from --seed on [default: 8 of --controls, 1 of --predict]",
-        )  # fmt: skip
-    add("--seed", metavar="N", type=whole(0), default=1, help="the first seed [default: 1]")
-    add("-o", "--output", metavar="FILE.md", type=Path,
-        help="write the table to this file [default: standard output]")  # fmt: skip
-    add("--rows", metavar="FILE.jsonl", type=Path,
-        help="write a line of JSON for each run; --predict goes on where the file ends",
-        )  # fmt: skip
-    add("-q", "--quiet", action="store_true", help="no progress")
+    add("--seeds", metavar="N", type=whole(1, 10_000), default=None, help="Number of seeds per "
+        "comparison, from --seed [default: 8 with --controls, 1 with --predict]")  # fmt: skip
+    add("--seed", metavar="N", type=whole(0), default=1, help="The first seed [default: 1]")
+    add("-o", "--output", metavar="FILE.md", type=Path, help="Write the table to this file "
+        "[default: standard output]")  # fmt: skip
+    add("--rows", metavar="FILE.jsonl", type=Path, help="Write a line of JSON per run; --predict "
+        "continues where the file ends")  # fmt: skip
+    add("-q", "--quiet", action="store_true", help="No progress")
     return top
 
 
 def _add_training(training: argparse.ArgumentParser) -> None:
     add = training.add_argument
     add("-r", "--read", metavar="TRACE", type=Path, action="append", required=True,
-        help="a trace of an L4S network, a Parquet file of `wirelens latency --by packet`, or "
+        help="Trace of an L4S network, Parquet file of `wirelens latency --by packet`, or "
         "compact columns of the testbed; may be given several times")  # fmt: skip
-    add("-o", "--output", metavar="DIR", type=Path, required=True,
-        help="folder of the model to write")  # fmt: skip
-    add("--network", choices=choices.NETWORKS, default="causal",
-        help="causal, which keeps what it computed of a packet, can be fine-tuned and needs "
-        "nothing else; full, SwiftQueue's encoder, or bilstm, which are written as ONNX and need "
-        "ONNX Runtime [default: causal]")  # fmt: skip
+    add("-o", "--output", metavar="DIR", type=Path, required=True, help="Folder of the model to "
+        "write")  # fmt: skip
+    add("--network", choices=choices.NETWORKS, default="causal", help="With causal, which caches "
+        "its results per packet, the model can be fine-tuned and needs no library; full "
+        "(SwiftQueue's encoder) and bilstm are written as ONNX and need ONNX Runtime [default: "
+        "causal]")  # fmt: skip
     add("--for", dest="goal", choices=choices.GOALS, default=choices.LATENCY,
-        help="latency, which chooses queues best, or changes: more sharp changes of latency are "
-        "predicted, and mean errors are larger [default: latency]")  # fmt: skip
+        help="Optimise for latency, which chooses queues best, or for changes: more sharp "
+        "changes of latency are predicted, and mean errors are larger [default: "
+        "latency]")  # fmt: skip
     add("--head-steps", metavar="N", type=whole(1, 1_000_000), default=1_000,
-        help="training steps of the linear layers after the network's; more for many traces of "
-        "different networks [default: 1000]")  # fmt: skip
-    add("--force", action="store_true", help="write over a model that is there")
-    add("--note", metavar="TEXT", default="", help="a paragraph for the model's card")
-    add("--seed", metavar="N", type=whole(0), default=1,
-        help="seed of all that is drawn [default: 1]")  # fmt: skip
-    add("-q", "--quiet", action="store_true", help="no progress")
+        help="Training steps of the linear layers after the network's; use more for many traces "
+        "of different networks [default: 1000]")  # fmt: skip
+    add("--force", action="store_true", help="Replace an existing model")
+    add("--note", metavar="TEXT", default="", help="A paragraph for the model card")
+    add("--seed", metavar="N", type=whole(0), default=1, help="Seed of all random choices "
+        "[default: 1]")  # fmt: skip
+    add("-q", "--quiet", action="store_true", help="No progress")
     _add_traces(add)
 
 
 def _add_traces(add: Callable[..., Any]) -> None:
     """How traces are read, and how long networks train on them."""
-    add("--latency", choices=("ack", "one-way"), default="ack",
-        help="until the acknowledgement, or until the receiver, where a trace has that "
-        "[default: ack]")  # fmt: skip
-    add("--sender", metavar="N", type=whole(0), default=1,
-        help="sender whose packets are predicted, of a trace of an L4S network [default: 1]",
-        )  # fmt: skip
-    add("--batch", metavar="N", type=whole(1, 1_000), default=8,
-        help="packets that share a prediction at most [default: 8]")  # fmt: skip
-    add("--batch-span", metavar="TIME", type=time_us, default=2_000.0,
-        help="how long after its first packet a batch takes more [default: 2ms]")  # fmt: skip
-    add("--window", metavar="N", type=whole(8, 4_096), default=None,
-        help="acknowledged packets that networks look at [default: two bandwidth-delay "
-        "products, from 64 to 512]")  # fmt: skip
-    add("--steps", metavar="N", type=whole(1), default=3_000,
-        help="steps of training of a network [default: 3000]")  # fmt: skip
+    add("--latency", choices=("ack", "one-way"), default="ack", help="Latency until the "
+        "acknowledgement, or until the receiver if the trace has it [default: ack]")  # fmt: skip
+    add("--sender", metavar="N", type=whole(0), default=1, help="Sender whose packets are "
+        "predicted, in a trace of an L4S network [default: 1]")  # fmt: skip
+    add("--batch", metavar="N", type=whole(1, 1_000), default=8, help="Maximum number of packets "
+        "that share a prediction [default: 8]")  # fmt: skip
+    add("--batch-span", metavar="TIME", type=time_us, default=2_000.0, help="Maximum time from "
+        "the first packet of a batch to its last [default: 2ms]")  # fmt: skip
+    add("--window", metavar="N", type=whole(8, 4_096), default=None, help="Acknowledged packets "
+        "that networks use [default: two bandwidth-delay products, from 64 to 512]")  # fmt: skip
+    add("--steps", metavar="N", type=whole(1), default=3_000, help="Training steps of a network "
+        "[default: 3000]")  # fmt: skip
 
 
 def _add_controls(add: Callable[..., Any]) -> None:
     add("--scenarios", metavar="LIST", type=_names(controls.SCENARIOS), default="websearch,greedy",
-        help=f"networks: {', '.join(controls.SCENARIOS)} [default: %(default)s]")  # fmt: skip
+        help=f"Networks: {', '.join(controls.SCENARIOS)} [default: %(default)s]")  # fmt: skip
     add("--routers", metavar="LIST", type=_names(controls.ROUTERS),
         default="dualpi2,ts-fifo,partitioned-20,partitioned-50",
-        help=f"routers: {', '.join(controls.ROUTERS)} [default: %(default)s]")  # fmt: skip
-    add("--vary", metavar="AXIS=LIST", type=_settings, default=(),
-        help="values of one axis: queue=2,5,10,20 in bandwidth-delay products, flows=10,100,1000 "
-        "of sender 1, delay=20,100,200 in ms of one direction")  # fmt: skip
-    add("--duration", metavar="SECONDS", type=positive, default=20.0,
-        help="simulated time of each run [default: 20]")  # fmt: skip
-    add("--recovery", choices=("rack", "dupacks"), default="rack",
-        help="how senders find losses: as Linux does, or as ns-3 does [default: rack]")  # fmt: skip
-    add("--state", metavar="TIME", type=_time, default="1ms",
-        help="wait in the L4S queue from which the state-informed control leaves it "
-        "[default: 1ms]")  # fmt: skip
-    add("--last", metavar="TIME", type=_time, default="1ms",
-        help="how much later than the classic queue's its last packet was [default: 1ms]",
-        )  # fmt: skip
-    add("--model", metavar="DIR", default=None,
-        help="compare a model of `wirelens train l4s`, too: re-mark where it predicts the classic "
-        "queue to be faster")  # fmt: skip
-    add("--margin", metavar="TIME", type=_time, default="3ms",
-        help="how much faster it has to be predicted to be [default: 3ms]")  # fmt: skip
-    add("--share", metavar="PART", type=part, default=0.8,
-        help="packets that a model may re-mark at most [default: 0.8]")  # fmt: skip
-    add("--jobs", metavar="N", type=whole(1, 256), default=2,
-        help="runs at the same time [default: 2]")  # fmt: skip
-    add("--plots", metavar="DIR", type=Path, help="draw controls.png in this folder")
+        help=f"Routers: {', '.join(controls.ROUTERS)} [default: %(default)s]")  # fmt: skip
+    add("--vary", metavar="AXIS=LIST", type=_settings, default=(), help="Values of one axis: "
+        "queue=2,5,10,20 in bandwidth-delay products, flows=10,100,1000 of sender 1, "
+        "delay=20,100,200 in ms of one direction")  # fmt: skip
+    add("--duration", metavar="SECONDS", type=positive, default=20.0, help="Simulated time of "
+        "each run [default: 20]")  # fmt: skip
+    add("--recovery", choices=("rack", "dupacks"), default="rack", help="Loss detection of "
+        "senders: as in Linux (rack) or as in ns-3 (dupacks) [default: rack]")  # fmt: skip
+    add("--state", metavar="TIME", type=_time, default="1ms", help="Queueing delay at which the "
+        "state-informed control leaves the L4S queue [default: 1ms]")  # fmt: skip
+    add("--last", metavar="TIME", type=_time, default="1ms", help="Margin by which the last "
+        "packet of the L4S queue was later than the classic queue's [default: 1ms]")  # fmt: skip
+    add("--model", metavar="DIR", default=None, help="Also compare a model of `wirelens train "
+        "l4s`: re-mark if it predicts the classic queue to be faster")  # fmt: skip
+    add("--margin", metavar="TIME", type=_time, default="3ms", help="Margin by which it must be "
+        "predicted to be faster [default: 3ms]")  # fmt: skip
+    add("--share", metavar="PART", type=part, default=0.8, help="Maximum share of packets that a "
+        "model may re-mark [default: 0.8]")  # fmt: skip
+    add("--jobs", metavar="N", type=whole(1, 256), default=2, help="Parallel runs [default: "
+        "2]")  # fmt: skip
+    add("--plots", metavar="DIR", type=Path, help="Draw controls.png into this folder")
 
 
 def _add_predictors(add: Callable[..., Any]) -> None:
     add("--predictors", metavar="LIST", type=_names(dict.fromkeys(choices.PREDICTORS)),
         default=",".join(choices.DEFAULT),
-        help=f"{', '.join(choices.PREDICTORS)}; those with -mse are trained by the mean squared "
-        "error [default: %(default)s]")  # fmt: skip
-    add("--train", metavar="SECONDS", type=positive, default=300.0,
-        help="the beginning of a trace that trains; its last fifth ends training [default: 300]",
-        )  # fmt: skip
-    add("--every", metavar="SECONDS", type=_intervals, default="300",
-        help="how long each test goes on before the next fine-tuning; several values, and 0 for "
-        "tests without any, share a training, such as 0,60,300 [default: %(default)s]"
-        )  # fmt: skip
-    add("--tune", metavar="SECONDS", type=_or_none, default=60.0,
-        help="fine-tune before each test on so much; 0 for never [default: 60]")  # fmt: skip
+        help=f"Predictors: {', '.join(choices.PREDICTORS)}; those with -mse are trained with the "
+             "mean squared error [default: %(default)s]")  # fmt: skip
+    add("--train", metavar="SECONDS", type=positive, default=300.0, help="Train on this much of "
+        "the beginning of a trace; its last fifth ends training [default: 300]")  # fmt: skip
+    add("--every", metavar="SECONDS", type=_intervals, default="300", help="Length of each test "
+        "before the next fine-tuning; several values, and 0 for tests without fine-tuning, share "
+        "a training, such as 0,60,300 [default: %(default)s]")  # fmt: skip
+    add("--tune", metavar="SECONDS", type=_or_none, default=60.0, help="Fine-tune before each "
+        "test on this much; 0 for never [default: 60]")  # fmt: skip
     _add_traces(add)
 
 

@@ -42,9 +42,9 @@ def read_latencies(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     TraceError
-        Where the file is no such file.
+        If the file is no such file.
     MissingPackageError
-        Where pyarrow is not installed.
+        If pyarrow is not installed.
     """
     parquet = compat.need("pyarrow.parquet", "read_latencies()")
     path = Path(path)

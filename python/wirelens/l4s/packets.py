@@ -164,7 +164,7 @@ def _of_columns(path: Path, one_way: bool) -> Packets:
 def _of_capture(path: Path, one_way: bool) -> Packets:
     if one_way:
         raise TraceError(
-            f"{path}: one tap shows no one-way delays; wanted: latencies with the way back"
+            f"{path}: one tap has no one-way delays; wanted: latencies of the reverse direction"
         )
     parquet, compute = (
         compat.need(name, "read_packets()") for name in ("pyarrow.parquet", "pyarrow.compute")

@@ -32,9 +32,9 @@ def read_trace(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     TraceError
-        Where the file is no trace, or ends within a record.
+        If the file is no trace, or ends within a record.
     MissingPackageError
-        Where pyarrow or numpy is not installed.
+        If pyarrow or numpy is not installed.
     """
     arrow = compat.need("pyarrow", "read_trace()")
     numpy = compat.need("numpy", "read_trace()")
@@ -59,5 +59,5 @@ def _check(path: Path, head: bytes, size: int) -> None:
     if rest:
         raise TraceError(
             f"{path}: ends {rest} bytes into a record of {_RECORD_LEN}; "
-            "wanted: a trace that was written to its end"
+            "wanted: a complete trace"
         )

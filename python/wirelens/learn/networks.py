@@ -40,8 +40,8 @@ def _load() -> Any:
         except ImportError as error:
             raise MissingPackageError(
                 f"networks need PyTorch, which cannot be imported ({error}); install it with: "
-                "pip install torch, or on Debian: apt-get install python3-torch, and see "
-                "tools/setup.sh for how a virtual environment finds it",
+                "pip install torch, or on Debian: apt-get install python3-torch, tools/setup.sh "
+                "shows how a virtual environment finds it",
                 name="torch",
             ) from error
         module.tensor([0.0]).sum().item()

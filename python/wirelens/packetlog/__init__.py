@@ -1,8 +1,8 @@
-"""The packet log: what its classifier sees of packets, and what it finds.
+"""The packet log: features of packets, and the verdicts of its classifier.
 
-- `snapshots`: what is known of each packet when it comes, for training
+- `snapshots`: features of each packet on arrival, for training
 - `PacketModel`: a model's forests, to score snapshots with
-- `judgements`: each packet of captures with its class, by the code that serves
+- `judgements`: each packet of captures with its class, computed by the code of `wirelens packetlog`
 """
 
 from wirelens.packetlog.judged import JudgedBatch, PacketModel, judgements

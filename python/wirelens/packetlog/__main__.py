@@ -28,9 +28,8 @@ def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
             chosen = outcome.chosen
             progress.finish()
             print(
-                f"{asked.output}: by folds {chosen.false_alarms:.2%} of benign packets marked, "
-                f"recall {chosen.mean_known:.3f} of known attacks, {chosen.mean_unseen:.3f} of "
-                "unseen"
+                f"{asked.output}: cross-validation: {chosen.false_alarms:.2%} of benign packets "
+                f"marked, recall {chosen.mean_known:.3f} of known attacks, {chosen.mean_unseen:.3f} of unseen ones"
             )
         else:
             found = evaluate(typed.eval_request(asked, arguments[1:]), progress)

@@ -28,16 +28,12 @@ _EVAL_EXAMPLES = """Examples:
 
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-r", "--read", metavar="DIR", type=Path, action="append", default=[],
-        help="runs of the testbed (attacks, services, congestion), folders of runs, or a folder "
-        "of captures with a MANIFEST.tsv that has the columns file and label, and perhaps "
-        "source_repo; may be given several times",
-    )  # fmt: skip
-    parser.add_argument(
-        "--benign", metavar="FILE|DIR", type=Path, action="append", default=[],
-        help="captures all of whose packets are benign; may be given several times",
-    )  # fmt: skip
+    parser.add_argument("-r", "--read", metavar="DIR", type=Path, action="append", default=[],
+        help="Testbed runs (attacks, services, congestion), folders of runs, or a folder of "
+        "captures with a MANIFEST.tsv that has the columns file, label and, optionally, "
+        "source_repo; may be given several times")  # fmt: skip
+    parser.add_argument("--benign", metavar="FILE|DIR", type=Path, action="append", default=[],
+        help="Captures with only benign packets; may be given several times")  # fmt: skip
 
 
 def _places(asked: argparse.Namespace) -> list[Path]:
@@ -47,91 +43,87 @@ def _places(asked: argparse.Namespace) -> list[Path]:
 
 
 def _add_features(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("What forests see").add_argument
-    add("--features", choices=("sketch", "exact"), default="sketch",
-        help="where sums of packets are kept [default: sketch]")  # fmt: skip
-    add("--window", metavar="TIME", default="1s",
-        help="sums begin anew in each window of this length; a sketch takes 4.29 s at most "
-        "[default: 1s]")  # fmt: skip
+    add = parser.add_argument_group("Features").add_argument
+    add("--features", choices=("sketch", "exact"), default="sketch", help="Where sums of packets "
+        "are stored [default: sketch]")  # fmt: skip
+    add("--window", metavar="TIME", default="1s", help="Reset sums at each window of this "
+        "length; at most 4.29 s with a sketch [default: 1s]")  # fmt: skip
     add("--keys", metavar="LIST", default="flow,source",
-        help=f"of whom sums are kept: {', '.join(_KEYS)} [default: %(default)s]")  # fmt: skip
-    add("--layers", metavar="N", type=whole(1), default=2,
-        help="layers of each sketch [default: 2]")  # fmt: skip
-    add("--buckets", metavar="N", type=whole(1), default=65_536,
-        help="buckets of each layer [default: 65536]")  # fmt: skip
-    add("--ports", action="store_true",
-        help="let forests look at ports: which service it is, and not what is done")  # fmt: skip
+        help=f"Keys of the sums: {', '.join(_KEYS)} [default: %(default)s]")  # fmt: skip
+    add("--layers", metavar="N", type=whole(1), default=2, help="Layers of each sketch [default: "
+        "2]")  # fmt: skip
+    add("--buckets", metavar="N", type=whole(1), default=65_536, help="Buckets of each layer "
+        "[default: 65536]")  # fmt: skip
+    add("--ports", action="store_true", help="Let forests use ports, which show the service "
+        "rather than the behaviour")  # fmt: skip
 
 
 def _add_forest(parser: argparse.ArgumentParser) -> None:
     shape = Shape()
     add = parser.add_argument_group("Forests").add_argument
-    add("--use", choices=train.USES, default="attacks",
-        help="what is told apart: attacks, congestion, or unknown from surely benign traffic "
-        "[default: attacks]")  # fmt: skip
-    add("--classes", choices=("binary", "family"), default="binary",
-        help="one class for all attacks, or one for each family [default: binary]")  # fmt: skip
-    add("--trees", metavar="N", type=whole(1, 4096), default=shape.trees,
-        help="trees of a forest [default: %(default)s]")  # fmt: skip
-    add("--depth", metavar="N", type=whole(1, 64), default=shape.depth,
-        help="questions from root to leaf, at most [default: %(default)s]")  # fmt: skip
+    add("--use", choices=train.USES, default="attacks", help="What to distinguish: attacks, "
+        "congestion, or unfamiliar traffic (unknown) from surely benign traffic [default: "
+        "attacks]")  # fmt: skip
+    add("--classes", choices=("binary", "family"), default="binary", help="One class for all "
+        "attacks, or one per family [default: binary]")  # fmt: skip
+    add("--trees", metavar="N", type=whole(1, 4096), default=shape.trees, help="Trees of a "
+        "forest [default: %(default)s]")  # fmt: skip
+    add("--depth", metavar="N", type=whole(1, 64), default=shape.depth, help="Maximum depth of a "
+        "tree [default: %(default)s]")  # fmt: skip
     add("--columns-part", metavar="PART", type=part, default=shape.columns_part,
-        help="part of the columns that are tried at each node [default: %(default)s]")  # fmt: skip
-    add("--weight", metavar="N", type=positive,
-        help="anomalous packets together count so many times the benign ones [default: chosen by "
-        "folds of captures]")  # fmt: skip
-    add("--false-alarms", metavar="PART", type=part,
-        help="mark as much as marks at most this part of benign packets, by folds; of several "
-        "classes only the weight is chosen by it [default: 8%%; for congestion 20%%, for unknown "
-        "10%%]")  # fmt: skip
-    add("--rows-max", metavar="N", type=whole(100), default=400_000,
-        help="packets to train on at most, drawn [default: 400000]")  # fmt: skip
-    add("--seed", metavar="N", type=whole(0), default=1,
-        help="seed of all that is drawn [default: 1]")  # fmt: skip
+        help="Fraction of the columns tried at each node [default: %(default)s]")  # fmt: skip
+    add("--weight", metavar="N", type=positive, help="Weight of all anomalous packets together, "
+        "relative to the benign ones [default: chosen by cross-validation over "
+        "captures]")  # fmt: skip
+    add("--false-alarms", metavar="PART", type=part, help="Maximum false-positive rate on benign "
+        "packets, by cross-validation; with several classes only the weight is chosen by it "
+        "[default: 8%%; for congestion 20%%, for unknown 10%%]")  # fmt: skip
+    add("--rows-max", metavar="N", type=whole(100), default=400_000, help="Maximum number of "
+        "training packets, sampled at random [default: 400000]")  # fmt: skip
+    add("--seed", metavar="N", type=whole(0), default=1, help="Seed of all random choices "
+        "[default: 1]")  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of both commands."""
-    raw = argparse.RawDescriptionHelpFormatter
     top = Parser(prog="wirelens", allow_abbrev=False)
     commands = top.add_subparsers(dest="command", required=True, metavar="train|eval")
     training = commands.add_parser(
-        "train", prog="wirelens train packetlog", epilog=_TRAIN_EXAMPLES, formatter_class=raw,
-        description="Trains what `wirelens packetlog` judges packets by.", allow_abbrev=False,
+        "train", prog="wirelens train packetlog", epilog=_TRAIN_EXAMPLES,
+        description="Train the classifier of `wirelens packetlog`.", allow_abbrev=False,
     )  # fmt: skip
     _add_places(training)
     training.add_argument("-o", "--output", metavar="DIR", type=Path, required=True,
-                          help="folder of the model to write")  # fmt: skip
-    training.add_argument("--note", metavar="TEXT", default="", help="a paragraph for the card")
-    training.add_argument("--force", action="store_true", help="replace DIR if it is a model")
-    training.add_argument("--report", metavar="FILE.json", type=Path,
-                          help="write what folds said")  # fmt: skip
-    training.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
+        help="Folder of the model to write")  # fmt: skip
+    training.add_argument("--note", metavar="TEXT", default="", help="A paragraph for the model "
+        "card")  # fmt: skip
+    training.add_argument("--force", action="store_true", help="Replace DIR if it is a model")
+    training.add_argument("--report", metavar="FILE.json", type=Path, help="Write the "
+        "cross-validation results")  # fmt: skip
+    training.add_argument("--plots", metavar="DIR", type=Path, help="Draw plots into DIR")
     _add_features(training)
     _add_forest(training)
     judging = commands.add_parser(
-        "eval", prog="wirelens eval packetlog", epilog=_EVAL_EXAMPLES, formatter_class=raw,
-        description="Judges models of the packet log on labelled captures.", allow_abbrev=False,
+        "eval", prog="wirelens eval packetlog", epilog=_EVAL_EXAMPLES,
+        description="Evaluate classifiers of `wirelens packetlog` on labelled captures.",
+        allow_abbrev=False,
     )  # fmt: skip
     _add_places(judging)
-    judging.add_argument(
-        "--model", metavar="DIR|NAME", action="append", required=True,
-        help="the model, or the name of one that ships; of several, as of other seeds, mean and "
-        "spread are told",
-    )  # fmt: skip
-    judging.add_argument(
-        "--trained-on", metavar="DIR", type=Path, action="append", default=[],
-        help="captures to train baselines on, ports and NetBeacon, to judge beside the model",
-    )
-    judging.add_argument("-o", "--output", metavar="FILE.md", type=Path,
-                         help="write to this file [default: standard output]")  # fmt: skip
-    judging.add_argument("--table", metavar="FILE.jsonl", type=Path,
-                         help="write counts by capture, label and role")  # fmt: skip
-    judging.add_argument("--plots", metavar="DIR", type=Path, help="draw pictures into DIR")
-    judging.add_argument("--seed", metavar="N", type=whole(0), default=1,
-                         help="seed of the baselines [default: 1]")  # fmt: skip
+    judging.add_argument("--model", metavar="DIR|NAME", action="append", required=True,
+        help="The model, or the name of a shipped model; with several, such as of other seeds, "
+        "mean and spread are reported")  # fmt: skip
+    judging.add_argument("--trained-on", metavar="DIR", type=Path, action="append", default=[],
+        help="Captures to train baselines on, ports and NetBeacon, for comparison with the "
+        "model")  # fmt: skip
+    judging.add_argument("-o", "--output", metavar="FILE.md", type=Path, help="Write to this "
+        "file [default: standard output]")  # fmt: skip
+    judging.add_argument("--table", metavar="FILE.jsonl", type=Path, help="Write counts by "
+        "capture, label and role")  # fmt: skip
+    judging.add_argument("--plots", metavar="DIR", type=Path, help="Draw plots into DIR")
+    judging.add_argument("--seed", metavar="N", type=whole(0), default=1, help="Seed of the "
+        "baselines [default: 1]")  # fmt: skip
     for command in (training, judging):
-        command.add_argument("-q", "--quiet", action="store_true", help="no progress")
+        command.add_argument("-q", "--quiet", action="store_true", help="No progress")
     return top
 
 

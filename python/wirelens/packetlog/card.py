@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 _SHOWN_COLUMNS = 10
 
 _WHAT = {
-    "attacks": "Says of each packet, when it comes, whether it belongs to an attack.",
-    "congestion": "Says of each packet, when it comes, whether it waited in a queue that stands.",
-    "unknown": "Says of each packet, when it comes, whether it is surely known, benign traffic; "
-    "all else is `unknown`, and kept in full.",
+    "attacks": "Classifies each packet on arrival: whether it belongs to an attack.",
+    "congestion": "Classifies each packet on arrival: whether it waited in a standing queue.",
+    "unknown": "Classifies each packet on arrival: whether it is surely familiar, benign traffic; "
+    "all else is `unknown`, and stored in full.",
 }
 _TRUTH = {
     "attacks": "Anomalous are packets of these roles: " + ", ".join(ANOMALOUS_ROLES) + ". What the "
@@ -54,7 +54,7 @@ def _about(request: "Request", outcome: "Outcome") -> str:
     classes = ", ".join(outcome.model.classes)
     found = f"# {request.output.resolve().name}\n\n{_WHAT[request.use]} Classes: {classes}.\n"
     if request.command:
-        found += f"\nIt was made by\n\n```console\n$ {request.command}\n```\n"
+        found += f"\nCreated by\n\n```console\n$ {request.command}\n```\n"
     if request.note:
         found += f"\n{request.note}\n"
     return found

@@ -1,4 +1,4 @@
-"""What the packet log's classifier finds of packets, by the code that serves.
+"""Verdicts of the packet log's classifier, computed by the code of `wirelens packetlog`.
 
 `PacketModel` scores snapshots that are there; `judgements` reads captures.
 """
@@ -28,7 +28,7 @@ class PacketModel:
     Raises
     ------
     ModelError
-        Where it is missing, or says what cannot be.
+        If it is missing or invalid.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,7 +50,7 @@ class PacketModel:
         values
             Snapshots, rows × columns, 32-bit floats end to end: whatever has a buffer.
         by_flow
-            Whether the flow forest is asked, or the packet forest.
+            Whether the flow forest is used, or the packet forest.
         """
         scores = self._forests.score(bytes(memoryview(values).cast("B")), by_flow)
         rows = len(scores) // (8 * len(self.classes))
@@ -68,13 +68,13 @@ class JudgedBatch:
         self.packet: memoryview[int] = memoryview(batch.memory("packet")[0]).cast("Q")
         """Of each packet its number in its capture, counted from 0."""
         self.timestamps_ns: memoryview[int] = memoryview(batch.memory("time_ns")[0]).cast("q")
-        """Of each packet its stamp, in nanoseconds since the epoch; 0 where there is none."""
+        """Of each packet its timestamp, in nanoseconds since the epoch; 0 if there is none."""
         self.classes: memoryview[int] = memoryview(batch.memory("class_index")[0]).cast("H")
         """Of each packet its class, counted from 0 as the model has them."""
         self.confidence: memoryview[float] = memoryview(batch.memory("confidence")[0]).cast("d")
         """Of each packet the probability of that class."""
         self.by_flow: memoryview[int] = memoryview(batch.memory("by_flow")[0]).cast("b")
-        """Of each packet whether the flow forest judged it, 0 or 1."""
+        """Of each packet whether the flow forest classified it, 0 or 1."""
 
     def __len__(self) -> int:
         return len(self.packet)
@@ -89,9 +89,9 @@ def judgements(
     snaplen: int | None = None,
     seed: int | None = None,
 ) -> Iterator[JudgedBatch]:
-    """Judges every packet as `wirelens packetlog` does, in batches of 65,536 at most.
+    """Classifies every packet as `wirelens packetlog` does, in batches of at most 65,536.
 
-    Captures are read one after the other, and each has flows of its own.
+    Captures are read one after the other; flows do not continue across them.
 
     Parameters
     ----------
@@ -100,13 +100,13 @@ def judgements(
     model
         The model's file.
     filter
-        Only frames that pass this expression (pcap-filter(7)); needs libpcap.
+        Read only frames that match this filter (pcap-filter(7)); needs libpcap.
     count
         Stop after this many frames of each capture.
     snaplen
-        Use only so many bytes of each frame, as if captured with this limit.
+        Use only this many bytes of each frame, as if captured with this snapshot length.
     seed
-        Seed of the hash that places flows in a sketch, drawn by default.
+        Seed of the hash that places flows in a sketch, random by default.
 
     Yields
     ------
@@ -115,18 +115,18 @@ def judgements(
     Raises
     ------
     ModelError
-        Where `model` is missing, or says what cannot be.
+        If `model` is missing or invalid.
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where `source` cannot be opened.
+        If `source` cannot be opened.
     FilterError, FilterUnavailableError
-        Where `filter` cannot be used.
+        If `filter` cannot be used.
     OptionError
-        Where another argument cannot mean what was given.
+        If another argument is invalid.
 
     Warns
     -----
     DamagedCaptureWarning
-        At the end, where a capture cannot be read to its own.
+        At the end, if a capture cannot be read to its end.
     """
     inputs = _inputs(source, filter, None, True, count, snaplen)
     found = _wirelens.captures(inputs["names"])

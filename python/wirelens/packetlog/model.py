@@ -118,7 +118,7 @@ def read(folder: str | os.PathLike[str]) -> Model:
         raise ModelError(f"{path}: {error}; wanted: a model of the packet log") from error
     if schema != options.hash(found.columns):
         raise ModelError(
-            f"{path}: its columns mean something else in this version; train it with this one"
+            f"{path}: its columns have another meaning in this version; train it with this one"
         )
     return found
 
@@ -133,7 +133,7 @@ def check_free(folder: Path, force: bool) -> None:
         return
     if not force or not (folder / MODEL_FILE).is_file():
         raise OutputExistsError(
-            f"{folder}: there already; give another name, or --force to replace a model"
+            f"{folder}: exists; give another name, or --force to replace a model"
         )
 
 
@@ -143,7 +143,7 @@ def write(model: Model, card: str, folder: Path) -> None:
     Raises
     ------
     OutputError
-        Where they cannot be written.
+        If they cannot be written.
     """
     # A line a field, so that what changed between two models can be seen.
     fields = [

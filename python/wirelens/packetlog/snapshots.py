@@ -1,7 +1,7 @@
-"""Snapshots: what the packet log's classifier knows of each packet when it comes.
+"""Snapshots: the features of each packet on arrival, as the packet log's classifier sees them.
 
 They are made by the same code as in `wirelens packetlog`, so that training and serving cannot
-differ. `docs/specs/packetlog-features.md` tells what each column means.
+differ. `docs/specs/packetlog-features.md` defines each column.
 
 >>> options = SnapshotOptions(keys=["flow", "source"])
 >>> len(options.columns())
@@ -35,26 +35,26 @@ class SnapshotOptions:
     Parameters
     ----------
     source
-        Where sums of packets are kept: in a ``"sketch"`` of fixed size, in which a flow may
-        find no place, or ``"exact"`` in a table of flows.
+        Where sums of packets are stored: in a ``"sketch"`` of fixed size, in which a flow may not
+        fit, or ``"exact"`` in a table of flows.
     window
-        Sums begin anew in each window of this length, aligned to the epoch: seconds, text such
-        as ``"10ms"``, or a ``timedelta``. ``"0"``: they go on for as long as the flow, which
-        only ``"exact"`` can.
+        Sums are reset at each window of this length, aligned to the epoch: seconds, text such as
+        ``"10ms"``, or a ``timedelta``. ``"0"``: they last as long as the flow, which needs
+        ``"exact"``.
     layers, buckets
         Of each sketch its layers, and the buckets of a layer.
     keys
-        Of whom sums are kept: ``"flow"``, ``"source"`` and ``"destination"`` host. Each has
+        Keys of the sums: ``"flow"``, ``"source"`` and ``"destination"`` host. Each has
         columns of its own.
     idle_timeout
-        Without a packet for so long a flow has ended and a host is forgotten; of tables only.
+        After this long without a packet a flow ends and a host is evicted; only for tables.
     max_flows
-        Flows, and hosts, kept at most in a table.
+        Maximum number of flows, and of hosts, in a table.
 
     Raises
     ------
     OptionError
-        Where there can be no such snapshots.
+        If the options contradict each other.
     """
 
     source: Literal["sketch", "exact"] = "sketch"
@@ -125,10 +125,10 @@ class SnapshotBatch:
         self.packet: memoryview[int] = memoryview(batch.memory("packet")[0]).cast("Q")
         """Of each packet its number in its capture, counted from 0."""
         self.timestamps_ns: memoryview[int] = memoryview(batch.memory("time_ns")[0]).cast("q")
-        """Of each packet its stamp, in nanoseconds since the epoch; 0 where there is none."""
+        """Of each packet its timestamp, in nanoseconds since the epoch; 0 if there is none."""
         self.holds_flow: memoryview[int] = memoryview(batch.memory("holds_flow")[0]).cast("b")
-        """Of each packet whether anything is kept of its flow, 0 or 1: the flow forest judges
-        it, else the packet forest."""
+        """Of each packet whether there is flow state, 0 or 1: the flow forest classifies it, else
+        the packet forest."""
 
     def __len__(self) -> int:
         return len(self.packet)
@@ -144,9 +144,9 @@ def snapshots(
     snaplen: int | None = None,
     seed: int | None = None,
 ) -> Iterator[SnapshotBatch]:
-    """Takes a snapshot of every packet, in batches of 65,536 at most.
+    """Takes a snapshot of every packet, in batches of at most 65,536.
 
-    Captures are read one after the other, and each has flows of its own.
+    Captures are read one after the other; flows do not continue across them.
 
     Parameters
     ----------
@@ -157,14 +157,14 @@ def snapshots(
     columns
         Names of the columns that are wanted, in that order; all of them unless told.
     filter
-        Only frames that pass this expression (pcap-filter(7)); needs libpcap. The others are
+        Read only frames that match this filter (pcap-filter(7)); needs libpcap. The others are
         not counted in `SnapshotBatch.packet`.
     count
         Stop after this many frames of each capture.
     snaplen
-        Use only so many bytes of each frame, as if captured with this limit.
+        Use only this many bytes of each frame, as if captured with this snapshot length.
     seed
-        Seed of the hash that places flows in a sketch, drawn by default.
+        Seed of the hash that places flows in a sketch, random by default.
 
     Yields
     ------
@@ -173,16 +173,16 @@ def snapshots(
     Raises
     ------
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
-        Where `source` cannot be opened.
+        If `source` cannot be opened.
     FilterError, FilterUnavailableError
-        Where `filter` cannot be used.
+        If `filter` cannot be used.
     OptionError
-        Where another argument cannot mean what was given.
+        If another argument is invalid.
 
     Warns
     -----
     DamagedCaptureWarning
-        At the end, where a capture cannot be read to its own.
+        At the end, if a capture cannot be read to its end.
     """
     options = options or SnapshotOptions()
     names = list(options.columns() if columns is None else columns)

@@ -128,7 +128,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     _check(rows, request)
     drawn = unknown.with_drawn(rows, request.seed) if request.use == "unknown" else rows
     progress.tell(
-        f"{len(rows)} packets drawn of {rows.counts.sum():.0f} in {len(captures)} captures, "
+        f"{len(rows)} packets sampled of {rows.counts.sum():.0f} in {len(captures)} captures, "
         f"{len(names)} columns"
     )
     classes, _ = class_codes(drawn, request)
@@ -184,8 +184,8 @@ def tried_by(
     plan = folds.plan(rows, _FOLDS, _SETS, seed)
     if plan.is_by_time:
         progress.warn(
-            f"{len(rows.captures)} captures are too few to judge by captures of their own; their "
-            "parts are, and what is told of them flatters"
+            f"{len(rows.captures)} captures are too few for cross-validation by capture; parts of "
+            "captures are used, and figures are optimistic"
         )
     found: list[Tried] = []
     for weight in weights:

@@ -89,7 +89,7 @@ def _captures_at(place: Path) -> list[Capture]:
     if (place / _MANIFEST).is_file():
         return list(_listed(place))
     if not place.is_dir():
-        raise OptionError(f"{place}: no folder; wanted: a run of the testbed, or a folder of runs")
+        raise OptionError(f"{place}: not a folder; wanted: a testbed run, or a folder of runs")
     runs = sorted(path.parent for path in place.glob(f"*/{_RUN_FILE}"))
     # A run that is still being made has another name.
     runs = [run for run in runs if run.suffix != ".partial"]
@@ -118,13 +118,13 @@ def _run(folder: Path) -> Capture:
     names = [_CAPTURES[kind] + ending for ending in _ENDINGS]
     there = [folder / name for name in names if (folder / name).is_file()]
     if not there:
-        raise OptionError(f"{folder}: no {names[0]} in it; wanted: a whole run")
+        raise OptionError(f"{folder}: no {names[0]} in it; wanted: a complete run")
     packets = folder / _PACKETS
     # Two data sets number their runs alike.
     name = f"{folder.resolve().parent.name}/{folder.resolve().name}"
     has_packets = kind != "services"
     if has_packets and not packets.is_file():
-        raise OptionError(f"{packets}: not there; wanted: a label for each packet")
+        raise OptionError(f"{packets}: missing; wanted: a label for each packet")
     return Capture(there[0], name, name, kind, packets=packets if has_packets else None)
 
 

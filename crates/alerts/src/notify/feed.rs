@@ -32,7 +32,7 @@ pub struct NotifyState {
     pub dropped: u64,
     /// Alerts that the rate limit held back.
     pub held_back: u64,
-    /// Alerts that wait.
+    /// Alerts waiting.
     pub waiting: usize,
     /// From being found to being delivered, of the last delivery and the slowest.
     pub delay: Duration,

@@ -51,7 +51,7 @@ impl Binding<'_> {
         let found = self.place(key, name)?;
         let kind = self.schema.get(found).map(|field| field.kind);
         if matches!(kind, Some(Kind::Text | Kind::Bytes | Kind::TimestampNs) | None) {
-            self.wrong.push((key, format!("{name} is no number; wanted: a column of numbers")));
+            self.wrong.push((key, format!("{name} is not a number; wanted: a column of numbers")));
         }
         Some(found)
     }
@@ -149,7 +149,7 @@ pub(crate) fn check_labels(labels: &BTreeMap<String, String>, wrong: &mut Vec<Wr
             && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if !is_name || name == "alertname" {
             let wanted = "wanted: letters, digits and _, no digit first, and not alertname";
-            wrong.push(("labels", format!("{name:?} is no name of a label; {wanted}")));
+            wrong.push(("labels", format!("{name:?} is not a label name; {wanted}")));
         }
     }
 }
@@ -229,7 +229,7 @@ fn check_kind(settings: &AlertSettings, wrong: &mut Vec<Wrong>) {
     refuse(new.is_empty() && settings.new_max.is_some(), "new-max", "needs new");
     refuse(!new.is_empty() && settings.key.is_some(), "key", "new is the key");
     let holds = settings.hold.is_some_and(|hold| hold > Span::default());
-    refuse(!new.is_empty() && holds, "for", "what is new is so once");
+    refuse(!new.is_empty() && holds, "for", "a new key is new only once");
     let is_in_key = |column| settings.key.as_ref().is_some_and(|key| key.contains(column));
     refuse(!among.iter().all(is_in_key), "among", "wanted: columns of key");
 }

@@ -10,12 +10,12 @@ use crate::alert::known;
 
 /// The columns of the table `counts`, which rules can name and the store has not.
 pub const COUNTS: Schema = &[
-    Field::new("time_ns", Kind::TimestampNs, "How far event time had come.").nullable(),
-    Field::new("application", Kind::Text, "Whose counter it is."),
+    Field::new("time_ns", Kind::TimestampNs, "Latest event time.").nullable(),
+    Field::new("application", Kind::Text, "Owner of the counter."),
     Field::new("name", Kind::Text, "Its name, as in /metrics without prefix and `_total`."),
     Field::new("labels", Kind::Text, "Its labels, as `name=value`, separated by commas."),
     Field::new("value", Kind::F64, "The number."),
-    Field::new("increase", Kind::F64, "By how much it grew since the sample before.").nullable(),
+    Field::new("increase", Kind::F64, "Increase since the previous sample.").nullable(),
 ];
 
 /// Counters that are remembered at most; those beyond have no increase.

@@ -59,7 +59,7 @@ impl States {
         Self { entries: HashMap::new(), hold, resolve_after, refused: 0 }
     }
 
-    /// Alerts that are active.
+    /// Active alerts.
     pub(crate) fn active_count(&self) -> usize {
         self.entries.values().filter(|entry| entry.alert.is_some()).count()
     }

@@ -60,7 +60,7 @@ impl fmt::Display for LiveError {
             Self::NotFound { name, known } => {
                 write!(f, "{name}: no such interface; there are {}", known.join(", "))?;
                 match nearest(name, known) {
-                    Some(nearest) => write!(f, "; was {nearest} meant?"),
+                    Some(nearest) => write!(f, "; did you mean {nearest}?"),
                     None => f.write_str("; any listens on all of them"),
                 }
             }
@@ -71,13 +71,14 @@ impl fmt::Display for LiveError {
             ),
             Self::LinkUnknown { name, hardware_type } => write!(
                 f,
-                "{name}: frames of hardware type {hardware_type} are not known; wanted Ethernet, \
-                 loopback, PPP or a tunnel of IP packets; try the interface that it runs over"
+                "{name}: frames of hardware type {hardware_type} are not supported; wanted \
+                 Ethernet, loopback, PPP or a tunnel of IP packets; try the interface that it runs \
+                 over"
             ),
             Self::RingRefused { name, size_bytes, error } => write!(
                 f,
                 "{name}: no ring of {size_bytes} bytes: {error}; \
-                 the memory must be free and is not swapped out; try a smaller one with -B"
+                 the memory must be free and cannot be swapped; try a smaller one with -B"
             ),
             Self::FilterRefused { name, instruction_count, error } => write!(
                 f,
@@ -136,7 +137,7 @@ mod tests {
         let text = |name: &str| {
             LiveError::NotFound { name: name.to_owned(), known: known.clone() }.to_string()
         };
-        let wanted = "eth1: no such interface; there are lo, eth0, wlan0; was eth0 meant?";
+        let wanted = "eth1: no such interface; there are lo, eth0, wlan0; did you mean eth0?";
         assert_eq!(text("eth1"), wanted);
         assert!(text("bridge7").ends_with("; any listens on all of them"));
     }

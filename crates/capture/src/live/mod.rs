@@ -203,7 +203,7 @@ impl<'a> Target<'a> {
         let socket = PacketSocket::open().map_err(failed("open a packet socket"))?;
         let is_alone = options.socket_count <= 1;
         self.attach(&socket, if is_alone { program } else { program::REFUSE_ALL })?;
-        socket.set_headroom(RESERVE_LEN).map_err(failed("have offloads told"))?;
+        socket.set_headroom(RESERVE_LEN).map_err(failed("read its offloads"))?;
         let ring = PacketRing::new(&socket, shape).map_err(|error| LiveError::RingRefused {
             name: self.name.to_owned(),
             size_bytes: shape.block_size_bytes as usize * shape.block_count as usize,

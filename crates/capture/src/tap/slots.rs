@@ -86,9 +86,9 @@ pub enum Told {
     },
     /// A packet of a flow that is not followed.
     Seen {
-        /// Who sends the data.
+        /// Sender of the data.
         source: SocketAddr,
-        /// Who receives it.
+        /// Its receiver.
         destination: SocketAddr,
         /// Bytes of data.
         data_len: u32,

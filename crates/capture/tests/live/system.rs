@@ -94,7 +94,7 @@ fn what_cannot_be_opened_says_why_and_what_to_try() {
         add_pair();
         let (options, read) = (LiveOptions::default(), ReadOptions::default());
         let text = refusal("wl2", &options, &read);
-        let wanted = "wl2: no such interface; there are lo, wl1, wl0; was wl0 meant?";
+        let wanted = "wl2: no such interface; there are lo, wl1, wl0; did you mean wl0?";
         assert_eq!(text, wanted);
         let huge = LiveOptions { ring_size_bytes: 8 << 40, ..LiveOptions::default() };
         let text = refusal("wl0", &huge, &read);
@@ -159,8 +159,7 @@ fn devices_are_listed_with_what_they_are() {
         assert_eq!(wl0.addresses, ["192.0.2.1".parse::<std::net::IpAddr>().unwrap()]);
         assert_eq!((wl1.mtu_bytes, wl1.is_up), (1_500, false));
         let text = wl0.to_string();
-        let wanted =
-            "wl0: ETHERNET, up, nobody at the other end, MTU 1400, 02:00:00:00:00:07, 192.0.2.1";
+        let wanted = "wl0: ETHERNET, up, no carrier, MTU 1400, 02:00:00:00:00:07, 192.0.2.1";
         assert!(text.ends_with(wanted), "{text}");
     });
 }

@@ -15,7 +15,7 @@ pub struct FlightSlot {
     pub rtt_sum_ns: u64,
     /// How many.
     pub rtt_count: u32,
-    /// The shortest of them.
+    /// Their minimum.
     pub rtt_min_ns: u32,
     /// Packets with data, as they are on the wire.
     pub segments: u32,

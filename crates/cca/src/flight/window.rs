@@ -256,9 +256,9 @@ pub struct FlightPeriod {
     pub lost: u64,
     /// Bytes in flight.
     pub flight: Result<InFlight, FlightMissing>,
-    /// The mean time from data to its acknowledgement, in seconds.
+    /// Mean time from data to its acknowledgement, in seconds.
     pub rtt_s: Option<f64>,
-    /// The shortest of them.
+    /// Their minimum.
     pub rtt_min: Option<Span>,
 }
 

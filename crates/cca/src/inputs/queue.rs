@@ -7,7 +7,7 @@ use crate::pair::InQueue;
 impl Window<'_> {
     /// The mean and the highest CBIQ of the slots, and what was lost, as [`fill`](Self::fill) has
     /// them. The work is that of slots with packets, however long the window is; but where packets
-    /// were left out by chance ([`Empty::Line`]), there is a row for each slot.
+    /// were not sampled ([`Empty::Line`]), there is a row for each slot.
     ///
     /// # Errors
     /// [`Missing`], where CBIQ has no beginning.

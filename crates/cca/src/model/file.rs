@@ -67,10 +67,9 @@ impl Model {
         let tensors = SafeTensors::deserialize(bytes)
             .map_err(|error| refused(format_args!("{error}; {WANTED}")))?;
         let said = header.metadata().as_ref().and_then(|said| said.get("wirelens"));
-        let said =
-            said.ok_or_else(|| refused(format_args!("it says nothing of itself; {WANTED}")))?;
+        let said = said.ok_or_else(|| refused(format_args!("it has no description; {WANTED}")))?;
         let said: Value = serde_json::from_str(said)
-            .map_err(|error| refused(format_args!("what it says of itself: {error}; {WANTED}")))?;
+            .map_err(|error| refused(format_args!("its description: {error}; {WANTED}")))?;
         let said = Said::of(&said, "wirelens")?;
         if said.text("format")? != FORMAT {
             return Err(said.wrong("format", format_args!("wanted: {FORMAT:?}")));

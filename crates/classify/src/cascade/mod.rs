@@ -128,7 +128,7 @@ pub struct Cascade {
     pub(crate) window: Option<WindowFeatures>,
     /// Of which class names are, where they are evidence.
     pub(crate) names: Option<Arc<NameList>>,
-    /// How hosts are remembered, if they are.
+    /// How hosts are in memory, if they are.
     pub(crate) memory: Option<MemoryRule>,
     pub(crate) stages: Vec<Stage>,
 }
@@ -332,7 +332,7 @@ impl Cascade {
         self.names.is_none() && self.memory.is_none()
     }
 
-    /// How hosts are remembered, if they are.
+    /// How hosts are in memory, if they are.
     #[must_use]
     pub const fn memory(&self) -> Option<&MemoryRule> {
         self.memory.as_ref()

@@ -20,8 +20,8 @@ pub(super) fn stage(
     if cascade.every.is_some() {
         return Err(CascadeError::model(
             declared.file,
-            "a model for ONNX Runtime, which is not asked about windows; train the stage with one \
-             of the families of trees",
+            "a model for ONNX Runtime, which is not supported for windows; train the stage with \
+             one of the families of trees",
         ));
     }
     let object = Object::new(declared.value, &declared.path)?;

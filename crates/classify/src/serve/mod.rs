@@ -110,7 +110,7 @@ pub struct Classifier<C, O> {
     clock: C,
     output: O,
     undecided: Pool,
-    /// Flows that wait for packets.
+    /// Flows waiting for packets.
     waiting_count: usize,
     /// By stage: rows that are complete, or will not be.
     ready: Vec<Vec<u32>>,
@@ -219,7 +219,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         counts
     }
 
-    /// Flows that wait for packets.
+    /// Flows waiting for packets.
     #[must_use]
     pub const fn waiting_count(&self) -> usize {
         self.waiting_count

@@ -58,7 +58,7 @@ pub(super) struct Undecided {
     /// Whether it counts among those that wait for packets.
     pub(super) is_waiting: bool,
     pub(super) given: Option<Given>,
-    /// What the model that was asked last says by itself, where hosts are remembered.
+    /// What the model that was asked last says by itself, where hosts are in memory.
     pub(super) own: Vec<f64>,
     pub(super) closed: Option<Closed>,
     /// The first packet that was several, counted from 1; 0 for none.

@@ -58,7 +58,7 @@ fn a_file_that_is_missing_or_changed_is_named() {
     }
     let mut files = artifact();
     files.insert("SHA256SUMS".into(), b"what?\n".to_vec());
-    assert!(refused(&files).starts_with("SHA256SUMS: line 1 is no hash and name"));
+    assert!(refused(&files).starts_with("SHA256SUMS: line 1 is not a hash and name"));
     files.insert("SHA256SUMS".into(), Vec::new());
     assert!(refused(&files).starts_with("SHA256SUMS: cascade.json is not listed"));
 }
@@ -81,7 +81,7 @@ fn stages_must_agree() {
     let message = refused(&with("fast.trees.jsonl", SLOW.file()));
     assert!(message.contains("reads 3 packets; cascade.json says 1"), "{message}");
     let message = refused(&with("fast.trees.jsonl", b"\x89PNG".to_vec()));
-    assert!(message.starts_with("fast.trees.jsonl: no file of trees"), "{message}");
+    assert!(message.starts_with("fast.trees.jsonl: not a file of trees"), "{message}");
 }
 
 #[test]

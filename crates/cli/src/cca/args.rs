@@ -16,7 +16,7 @@ use crate::args::{InputArguments, OutputArguments, choice};
 #[command(after_help = "Examples:
   wirelens cca -r before.pcapng --egress after.pcapng                 each second, ten flows
   wirelens cca -r before.pcapng --egress after.pcapng --every 100ms -n 500 -o queue.parquet
-  wirelens cca -r before.pcap --egress after.pcap 'tcp port 443'      some flows only
+  wirelens cca -r before.pcap --egress after.pcap 'tcp port 443'      only some flows
   wirelens cca -i lan0 --egress exit:up0                              live: eBPF, root
   wirelens cca -i lan0 --egress exit:up0 -m cca --act up0 --act-dry-run
   wirelens cca -i lan0 --egress xmit:wan0                             no next hop to tap
@@ -37,13 +37,13 @@ pub struct CcaArguments {
     /// Captures made upstream of the queue.
     #[command(flatten)]
     pub input: InputArguments,
-    /// Interface that receives what goes to the queue, instead of captures
+    /// Interface that receives the packets that enter the queue, instead of captures
     #[arg(short = 'i', long = "interface", value_name = "[NETNS:]DEV")]
     #[arg(conflicts_with_all = ["read", "filter", "expression", "count", "snaplen"])]
     #[arg(conflicts_with = "drop_duplicates")]
     pub interface: Option<String>,
-    /// Downstream of the queue: a capture, with -r, or an interface, with -i; xmit:DEV for what the
-    /// router itself hands to a driver, which misses packets [default: a single tap]
+    /// Tap downstream of the queue: a capture, with -r, or an interface, with -i; xmit:DEV for what
+    /// the router hands to its driver, which misses packets [default: a single tap]
     #[arg(long, value_name = "FILE|DIR|[xmit:][NETNS:]DEV")]
     pub egress: Vec<PathBuf>,
     /// Stop after this time
@@ -52,20 +52,20 @@ pub struct CcaArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
-    /// Identify congestion controls by this model: `cca`, which ships, or a folder that `wirelens
-    /// train cca` wrote
+    /// Identify congestion controls with this model: `cca`, the shipped one, or a folder written by
+    /// `wirelens train cca`
     #[arg(short = 'm', long, value_name = "DIR")]
     pub model: Option<PathBuf>,
-    /// How often flows are reported
+    /// Reporting interval
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pub every: Span,
-    /// How long a slot is, in which packets are put together
+    /// Length of the slots into which packets are grouped
     #[arg(long, value_name = "DURATION", default_value = "1ms", value_parser = parse_duration)]
     pub slot: Span,
-    /// Flows that are reported each time, the heaviest; 0 for all
+    /// Flows reported per interval, heaviest first; 0 for all
     #[arg(short = 'n', long = "rows", value_name = "FLOWS", default_value_t = 10)]
     pub rows: usize,
-    /// What has passed a tap by the end of a slot
+    /// Which bytes count as having passed a tap at the end of a slot
     #[arg(long, value_name = "RULE", default_value = "highest")]
     #[arg(value_parser = choice::<PassedRule>())]
     pub passed: PassedRule,
@@ -75,18 +75,18 @@ pub struct CcaArguments {
     /// Have the kernel report every packet instead of slots: the same results, for more CPU time
     #[arg(long, requires = "interface")]
     pub each_packet: bool,
-    /// Offset added to downstream timestamps, such as -3ms [default: the smallest by which no
+    /// Offset added to downstream timestamps, such as -3ms [default: the smallest with which no
     /// packet leaves before it arrived; 0 for standard input]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_offset)]
     #[arg(requires = "egress")]
     pub egress_offset: Option<Span>,
-    /// Flows that are followed at the same time; packets of others are counted
-    /// [default: 65536]
+    /// Maximum number of flows tracked at the same time; packets of others are counted [default:
+    /// 65536]
     #[arg(long, value_name = "FLOWS")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub max_flows: Option<u32>,
-    /// Whether live flows are shown on a screen with keys, instead of a table after the other
-    /// [default: auto]
+    /// Show live flows on an interactive screen instead of one table after the other [default:
+    /// auto]
     #[arg(long, value_name = "WHEN", requires = "interface")]
     pub view: Option<ViewWhen>,
     /// Acting on the queue.
@@ -97,7 +97,7 @@ pub struct CcaArguments {
 /// When live flows are shown on a screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ViewWhen {
-    /// Where standard input and output are a terminal
+    /// If standard input and output are a terminal
     Auto,
     /// On a screen; an error without a terminal
     Always,

@@ -82,8 +82,8 @@ fn namer(asked: &Asked<'_>, model: Model) -> Result<Namer, Failure> {
     let namer = Namer::of_queue(model, is_sampled).map_err(|other| asked.refuse_model(other))?;
     if is_surprised && !asked.arguments.input.quiet {
         eprintln!(
-            "wirelens: --sample: the model was trained on all packets, and is wrong more often \
-             where some are left out; wanted: one of `train cca --shares`"
+            "wirelens: --sample: the model was trained on all packets, and is less accurate on a \
+             sample; wanted: a model of `train cca --shares`"
         );
     }
     Ok(namer)
@@ -112,10 +112,10 @@ impl Asked<'_> {
     fn has_view(&self) -> Result<bool, Failure> {
         match (self.arguments.view.unwrap_or(ViewWhen::Auto), self.show) {
             (ViewWhen::Always, Show::Rows(_)) => Err(Failure::usage(
-                "--view always: rows are asked for; leave --format and -o out, or --view",
+                "--view always: rows are written instead; leave --format and -o out, or --view",
             )),
             (ViewWhen::Always, Show::Table) if !view::is_watched() => Err(Failure::usage(
-                "--view always: standard input and output are no terminal; leave --view out",
+                "--view always: standard input and output are not a terminal; leave --view out",
             )),
             (ViewWhen::Never, _) | (_, Show::Rows(_)) => Ok(false),
             (_, Show::Table) => Ok(self.arguments.interface.is_some() && view::is_watched()),
@@ -196,7 +196,7 @@ impl From<WatchError> for Failure {
 fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<Status, Failure> {
     let Asked { arguments, settings, clock, show } = asked;
     let [egress] = arguments.egress.as_slice() else {
-        return Err(Failure::usage("--egress: of interfaces there can be one"));
+        return Err(Failure::usage("--egress: only one interface is possible"));
     };
     let egress = egress.to_string_lossy();
     let devices = Devices::alone(interface, &egress, arguments.duration)?;

@@ -26,11 +26,11 @@ impl From<SettingsError> for Failure {
                 Self::usage(without_effect(setting, wanted))
             }
             SettingsError::FollowedTwice => Self::usage(
-                "--max-flows: with two taps of interfaces -n says how many flows are followed; \
-                 leave it out, or give -n 0",
+                "--max-flows: with two live taps -n sets how many flows are tracked; leave it out, \
+                 or give -n 0",
             ),
             SettingsError::Followed { asked } => Self::usage(format_args!(
-                "--max-flows {asked}: taps of interfaces follow {FOLLOWED_MAX} flows at most"
+                "--max-flows {asked}: live taps track at most {FOLLOWED_MAX} flows"
             )),
             SettingsError::Flows => Self::usage(format_args!("--max-flows: {error}")),
             SettingsError::SampledSlots { slots, max } => Self::usage(format_args!(
@@ -44,8 +44,8 @@ impl From<SettingsError> for Failure {
 const fn without_effect(setting: Setting, wanted: Wanted) -> &'static str {
     match (setting, wanted) {
         (Setting::Act, Wanted::Two) => {
-            "--act: one tap sees no queue, and there is nothing to group flows by; give the tap \
-             downstream of the queue with --egress"
+            "--act: a single tap does not measure a queue; give the tap downstream of the queue \
+             with --egress"
         }
         (Setting::Act, _) => "--act: captures cannot be acted on; give an interface with -i",
         (Setting::View, Wanted::Two) => {
@@ -71,7 +71,7 @@ const fn without_effect(setting: Setting, wanted: Wanted) -> &'static str {
             "--egress-offset: of captures; interfaces of one machine have one clock: leave it out"
         }
         (Setting::NoDecap, _) => {
-            "--no-decap: two taps of interfaces never look into tunnels; leave it out"
+            "--no-decap: two live taps do not decapsulate tunnels; leave it out"
         }
         (Setting::Ingress, _) => "ingress: of two interfaces; give them with -i and --egress",
     }

@@ -28,7 +28,7 @@ fn print(told: &Told, clock: SlotClock, controls: &[String]) -> io::Result<()> {
         let shares = told.shares(controls);
         let shares =
             shares.iter().map(|(control, share)| format!("{control} {:.1} %", share * 100.0));
-        writeln!(out, "the queue by control: {}", shares.collect::<Vec<_>>().join(", "))?;
+        writeln!(out, "queue by congestion control: {}", shares.collect::<Vec<_>>().join(", "))?;
     }
     writeln!(out)?;
     Ok(())

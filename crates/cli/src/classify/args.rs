@@ -20,15 +20,15 @@ const OF_INTERFACES: [&str; 5] =
 /// Arguments of `wirelens classify`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  wirelens classify -r capture.pcap --model services          what there is, by label
+  wirelens classify -r capture.pcap --model services          traffic by label
   wirelens classify -r day/ --model services -o verdicts.parquet
   wirelens classify -i eth0 --model services --format jsonl   each flow when it is decided
   wirelens classify -r capture.pcap --model services --format eve -o eve.json
-  wirelens classify -r capture.pcap --model services --pace 2   twice as fast as recorded
-  wirelens classify -r capture.pcap --model devices --by host   what each host is
+  wirelens classify -r capture.pcap --model services --pace 2   twice the recorded speed
+  wirelens classify -r capture.pcap --model devices --by host   label of each host
   wirelens classify -r call.pcapng --model video-rate --every 1s  frame rate, each second
 
-A model is the folder that `wirelens train classify` wrote, or the name of one that ships:
+A model is a folder written by `wirelens train classify`, or the name of a shipped one:
 services, categories, devices or video-rate. docs/guide/classify.md explains verdicts.")]
 pub struct ClassifyArguments {
     /// Which frames to read.
@@ -40,39 +40,39 @@ pub struct ClassifyArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: ClassifyOutputArguments,
-    /// Folder of a trained cascade, or the name of one that ships
+    /// Folder of a trained cascade, or the name of a shipped model
     #[arg(short = 'm', long, value_name = "DIR")]
     pub model: PathBuf,
-    /// What a row is of; hosts need a model with a memory of them
+    /// Report flows or hosts; hosts need a model with host memory
     #[arg(long, value_name = "KEY", default_value = "flow", value_parser = choice::<By>())]
     pub by: By,
-    /// Call a flow unknown where its best guess is less likely right than P, 0 to 1, whatever the
-    /// model says: 0 gives every flow a class [default: as the model says]
+    /// Label a flow unknown if the probability of its likeliest class is below P, 0 to 1; 0 gives
+    /// every flow a class [default: the model's threshold]
     #[arg(long, value_name = "P", value_parser = parse_probability)]
     pub unknown_below: Option<f64>,
     /// Classify each flow again in each window of this length, with a model that was trained on
     /// such windows: 1s. A flow without packets in a window has no row
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub every: Option<Span>,
-    /// Replay captures at their own speed, or FACTOR times as fast: then verdicts have latencies
+    /// Replay captures in real time, or FACTOR times as fast; verdicts then have latencies
     #[arg(long, value_name = "FACTOR", num_args = 0..=1, default_missing_value = "1")]
     #[arg(value_parser = parse_factor, conflicts_with_all = OF_INTERFACES)]
     pub pace: Option<f64>,
-    /// Threads that answer for the models after the first; results do not depend on it unless an
-    /// interface brings more than they can do
+    /// Threads for the models after the first; results do not depend on it unless an interface
+    /// receives more than they can process
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     pub consumers: u16,
-    /// Flows that wait for more packets at most; one more is decided by the last model asked. With
-    /// --every, flows that are followed at most; one more is not reported
+    /// Maximum number of flows that wait for more packets; a further one is decided by the last
+    /// model used. With --every, maximum number of flows tracked; a further one is not reported
     #[arg(long, value_name = "FLOWS", default_value_t = classify::Options::WAITING_MAX_DEFAULT)]
     #[arg(value_parser = parse_waiting)]
     pub waiting_max: usize,
-    /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
+    /// Maximum number of flows; if a partition of the flow table is full, idle flows are evicted
     #[arg(long, value_name = "FLOWS", default_value_t = 4_194_304, value_parser = parse_key_count)]
     pub max_flows: usize,
-    /// Hosts that a model with a memory of them remembers at most; beyond, those without flows for
-    /// the longest are forgotten
+    /// Maximum number of hosts in a model's host memory; beyond, the hosts idle for longest are
+    /// evicted
     #[arg(long, value_name = "HOSTS", default_value_t = classify::Options::HOSTS_MAX_DEFAULT)]
     #[arg(value_parser = parse_key_count)]
     pub hosts_max: usize,
@@ -87,8 +87,7 @@ pub struct ClassifyOutputArguments {
     /// Format of the output [default: from the suffix of FILE, else table]
     #[arg(long, value_name = "FORMAT", value_parser = any_format(StyledVerdicts::STYLES))]
     pub format: Option<AnyFormat>,
-    /// Also write the captures again, as pcapng, with each verdict as a comment on the packet that
-    /// decided
+    /// Also write the captures as pcapng, with each verdict as a comment on the deciding packet
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_INTERFACES)]
     pub pcapng: Option<PathBuf>,
     /// Replace files that exist

@@ -124,7 +124,7 @@ impl Commented {
         if missing > 0 {
             return Err(Failure::error(format_args!(
                 "{}: {missing} verdicts found no packet when the capture was read again; was it \
-                 changed meanwhile?",
+                 changed in between?",
                 self.path.display()
             )));
         }

@@ -41,7 +41,7 @@ pub(super) fn run(
     let (show, rows, export) = output::flows(&arguments.output)?;
     if show == Show::Table {
         return Err(Failure::usage(
-            "--model: flows with labels are written as rows; give -o FILE or --format, or try \
+            "--model: flows with labels are written as rows; give -o FILE or --format, or use \
              `wirelens classify` for a table of labels",
         ));
     }

@@ -77,13 +77,13 @@ fn check(arguments: &FlowsArguments, is_table: bool, is_live: bool) -> Result<()
     let is_nfstream = arguments.names == Names::Nfstream;
     if is_table && (arguments.stats || arguments.macs || is_nfstream) {
         return Err(Failure::usage(
-            "--stats, --macs and --names: a table shows the same columns with and without; give \
-             -o FILE, or --format with csv, jsonl, parquet or arrow",
+            "--stats, --macs and --names: a table does not show these columns; give -o FILE, or \
+             --format with csv, jsonl, parquet or arrow",
         ));
     }
     if is_nfstream && (arguments.read_names || arguments.hash_names.is_some()) {
         return Err(Failure::usage(
-            "--read-names and --hash-names: NFStream's columns are other ones; leave them or \
+            "--read-names and --hash-names: not with the columns of NFStream; leave them or \
              --names out",
         ));
     }
@@ -109,8 +109,8 @@ fn check(arguments: &FlowsArguments, is_table: bool, is_live: bool) -> Result<()
 fn refuse_ranks(arguments: &FlowsArguments) -> Result<(), Failure> {
     if arguments.rows.is_some_and(|count| count > 0) || arguments.sort.is_some() {
         return Err(Failure::usage(
-            "-n and --sort: only a table of captures shows some flows, the heaviest; everything \
-             else has all of them, as they end. Try `wirelens top --by flow -n N`",
+            "-n and --sort: only a table of captures is limited to the heaviest flows; all other \
+             outputs have every flow, as it ends. Try `wirelens top --by flow -n N`",
         ));
     }
     Ok(())

@@ -30,7 +30,7 @@ struct Capture {
 /// Runs `wirelens info`.
 pub(crate) fn run(arguments: &InfoArguments) -> Result<Status, Failure> {
     if arguments.input.drop_duplicates.is_some() {
-        let why = "info describes a capture as it is; leave it out";
+        let why = "info describes a capture unmodified; leave it out";
         return Err(Failure::usage(format_args!("--drop-duplicates: {why}")));
     }
     let inputs = asked::find(&arguments.input, None, true)?;

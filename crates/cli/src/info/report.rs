@@ -56,7 +56,11 @@ fn sections(out: &mut impl Write, sections: &[Section]) -> Result<(), Failure> {
             line(out, "comment", printable(comment))?;
         }
         if alike.len() > 1 {
-            line(out, "sections", format!("{} that say this", grouped(alike.len() as u64)))?;
+            line(
+                out,
+                "sections",
+                format!("{} with this description", grouped(alike.len() as u64)),
+            )?;
         }
     }
     Ok(())
@@ -137,8 +141,10 @@ fn times(out: &mut impl Write, census: &Census) -> Result<(), Failure> {
     let seconds = census.duration().as_seconds_f64();
     line(out, "duration", format!("{seconds:.6} s"))?;
     if census.backwards > 0 {
-        let text =
-            format!("{} packets stamped before their predecessor", grouped(census.backwards));
+        let text = format!(
+            "{} packets with a timestamp before that of the previous packet",
+            grouped(census.backwards)
+        );
         line(out, "time order", text)?;
     }
     Ok(())
@@ -152,7 +158,7 @@ fn sizes(out: &mut impl Write, census: &Census) -> Result<(), Failure> {
     }
     let seconds = census.duration().as_seconds_f64();
     let rate = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
-    line(out, "packets", format!("{} ({:.0} a second)", grouped(packets), rate(packets)))?;
+    line(out, "packets", format!("{} ({:.0} per second)", grouped(packets), rate(packets)))?;
     let mbit = rate(bytes) * 8.0 / 1e6;
     line(out, "bytes", format!("{} on the wire ({mbit:.3} Mbit/s)", grouped(bytes)))?;
     let mean = bytes as f64 / packets as f64;
@@ -160,7 +166,7 @@ fn sizes(out: &mut impl Write, census: &Census) -> Result<(), Failure> {
     line(out, "packet size", format!("{min} to {max} bytes, mean {mean:.1}"))?;
     if census.shortened > 0 {
         let text = format!(
-            "{} bytes captured; {} packets shortened, {} of them within their headers",
+            "{} bytes captured; {} packets truncated, {} of them within their headers",
             grouped(census.captured_bytes),
             grouped(census.shortened),
             grouped(census.cut)

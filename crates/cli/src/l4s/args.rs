@@ -17,7 +17,7 @@ use crate::args::{InputArguments, OutputArguments};
   wirelens l4s -i eth0 -m l4s --to 192.0.2.1 --dry-run    count in the kernel
   wirelens l4s -i eth0 -m l4s --to '*:443' --act          re-mark
 
-Run it at the sender, on the interface by which its packets leave. The model predicts the
+Run it at the sender, on its egress interface. The model predicts the
 latency of each packet in the L4S queue and in the classic one. If the classic queue is
 predicted to be faster, the flow's next packets are re-marked from ECT(1) to Not-ECT, with
 --act. Nothing is ever marked ECT(1), and no flow that --to does not name is touched. Packets
@@ -27,7 +27,7 @@ pub struct L4sArguments {
     /// Captures made at the sender.
     #[command(flatten)]
     pub input: InputArguments,
-    /// Interface by which packets leave this host, instead of captures
+    /// Egress interface of this host, instead of captures
     #[arg(short = 'i', long = "interface", value_name = "NAME")]
     pub interface: Option<String>,
     /// Stop after this time
@@ -36,11 +36,11 @@ pub struct L4sArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
-    /// A latency model: l4s, which ships, or a folder that `wirelens train l4s` wrote
+    /// Latency model: l4s, the shipped one, or a folder written by `wirelens train l4s`
     #[arg(short = 'm', long, value_name = "DIR", required = true)]
     pub model: Option<PathBuf>,
-    /// Receivers of the flows that are followed, such as 192.0.2.1, 192.0.2.0/24:443,
-    /// [2001:db8::1]:443 or *:443; may be given several times. No other flow is touched
+    /// Receivers of the flows to track, such as 192.0.2.1, 192.0.2.0/24:443, [2001:db8::1]:443 or
+    /// *:443; may be given several times. No other flow is touched
     #[arg(long, value_name = "ADDRESS[/LEN][:PORT]", required = true)]
     pub to: Vec<Target>,
     /// Report each flow for each period of this length [default: 1s; all of a capture]
@@ -49,13 +49,13 @@ pub struct L4sArguments {
     /// Re-mark if the classic queue is predicted to be faster by this
     #[arg(long, value_name = "DURATION", default_value = "3ms", value_parser = parse_delay)]
     pub margin: Span,
-    /// Share of L4S packets that are re-marked at most, 0 to 1
+    /// Maximum share of L4S packets that are re-marked, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.8)]
     pub max_share: f64,
-    /// Packets keep their marking if no ACK came for this long
+    /// Packets keep their marking if no ACK arrived for this long
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = parse_duration)]
     pub silence: Span,
-    /// Packets keep their marking if a prediction comes this long after the packet left
+    /// Packets keep their marking if a prediction is later than this after the packet left
     #[arg(long, value_name = "DURATION", default_value = "5ms", value_parser = parse_duration)]
     #[arg(requires = "interface")]
     pub late: Span,
@@ -66,7 +66,7 @@ pub struct L4sArguments {
     /// and segmentation offloads of the interface are off until the command ends
     #[arg(long, requires = "interface")]
     pub act: bool,
-    /// Change nothing, and count in the kernel what --act would re-mark
+    /// Change nothing; count in the kernel what --act would re-mark
     #[arg(long, requires = "interface", conflicts_with = "act")]
     pub dry_run: bool,
 }

@@ -17,7 +17,7 @@ use crate::args::{InputArguments, LiveArguments, OutputArguments, choice, parse_
   wirelens latency -r capture.pcap --by destination         RTT of each address that answers
   wirelens latency -r capture.pcap --by packet -o packets.parquet
   wirelens latency -r before.pcap --egress after.pcap       one-way delay from tap to tap
-  wirelens latency -i eth0                                  a screen of open flows, until q
+  wirelens latency -i eth0                                  live screen of open flows, until q
 
 RTT is measured from the capture point to an end and back: dst is the path to the destination,
 src the path to the source, server the time from request to response. TCP data is matched to
@@ -38,11 +38,11 @@ pub struct LatencyArguments {
     #[arg(long, value_name = "FILE|DIR|-", conflicts_with = "interface")]
     pub egress: Vec<PathBuf>,
     /// Offset added to timestamps of the second tap, such as -3ms; 0ms for taps of one clock
-    /// [default: estimated from the least delays]
+    /// [default: estimated from the smallest delays]
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = parse_offset)]
     #[arg(requires = "egress")]
     pub egress_offset: Option<Span>,
-    /// What a row is of
+    /// What each row describes
     #[arg(long, value_name = "KEY", default_value = "flow")]
     #[arg(value_parser = choice::<By>())]
     pub by: By,
@@ -52,7 +52,7 @@ pub struct LatencyArguments {
     /// Rows to show in a table; 0 shows all [default: 10]
     #[arg(short = 'n', long = "rows", value_name = "ROWS")]
     pub rows: Option<usize>,
-    /// Which rows a table shows first [default: packets]
+    /// Sort rows of a table by this measure [default: packets]
     #[arg(long, value_name = "MEASURE", value_parser = choice::<SortBy>())]
     pub sort: Option<SortBy>,
     /// Shortest delayed-ACK timer: an ACK of a single packet that is later than the least RTT by
@@ -66,11 +66,11 @@ pub struct LatencyArguments {
     /// And at least this share of the latency before
     #[arg(long, value_name = "SHARE", default_value_t = 0.2)]
     pub sharp_share: f64,
-    /// Flows measured at once; packets of others are counted
+    /// Maximum number of flows measured at the same time; packets of others are counted
     #[arg(long, value_name = "FLOWS", default_value_t = 262_144)]
     #[arg(value_parser = parse_key_count)]
     pub max_flows: usize,
-    /// Packets that wait for an ACK at once, of all flows; others have no latency
+    /// Maximum number of packets that wait for an ACK, over all flows; others have no latency
     #[arg(long, value_name = "PACKETS", default_value_t = 1_048_576)]
     #[arg(value_parser = parse_key_count)]
     pub max_waiting: usize,

@@ -124,7 +124,7 @@ fn check(
     }
     if !is_table && (arguments.rows.is_some() || arguments.sort.is_some()) {
         return Err(Failure::usage(
-            "-n and --sort: only a table shows some rows first; files and pipes have all of them",
+            "-n and --sort: only a table is sorted and limited; files and pipes have all rows",
         ));
     }
     Ok(())

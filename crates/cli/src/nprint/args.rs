@@ -15,15 +15,15 @@ const OF_PACKETS: [&str; 4] = ["index", "relative_timestamps", "absolute_timesta
 /// Arguments of `wirelens nprint`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  wirelens nprint -r capture.pcap -4 -t -u -O flow > bits.csv      as nPrint prints it
-  wirelens nprint -r capture.pcap --depth 10 -o flows.parquet      a row a flow, to join labels
+  wirelens nprint -r capture.pcap -4 -t -u -O flow > bits.csv      in nPrint's format
+  wirelens nprint -r capture.pcap --depth 10 -o flows.parquet      one row per flow
   wirelens nprint -r capture.pcap --depth 20 --sequences -o steps.parquet
   wirelens nprint -r day/ -6 -t -u --no-addresses -x _cksum_ -o bits.npy udp port 53
   wirelens nprint -r capture.pcap --all-ip --icmp -p 16 -F 0 --format jsonl
 
-Without -4, -6, -t, -u, --icmp and -p the rows have IPv4, TCP and UDP: 1024 bits. Names of columns,
-their order and the values are nPrint 1.2.1's; docs/specs/feature-schema.md lists where rows
-differ from nPrint's, and why.")]
+Without -4, -6, -t, -u, --icmp and -p the rows have IPv4, TCP and UDP: 1024 bits. Column names,
+their order and the values are those of nPrint 1.2.1; docs/specs/feature-schema.md lists where
+rows differ from nPrint's, and why.")]
 pub struct NprintArguments {
     /// Which frames to read.
     #[command(flatten)]
@@ -34,19 +34,19 @@ pub struct NprintArguments {
     /// Which bits.
     #[command(flatten)]
     pub bits: BitArguments,
-    /// The first column of a packet's row; nPrint's numbers 0 to 5 are accepted as well
+    /// First column of a packet's row; nPrint's numbers 0 to 5 are accepted as well
     #[arg(short = 'O', long = "index", value_name = "WHICH", default_value = "src_ip")]
     pub index: IndexBy,
-    /// Add a column `rts`: microseconds since the row before
+    /// Add a column `rts`: microseconds since the previous row
     #[arg(short = 'R', long, conflicts_with = "depth")]
     pub relative_timestamps: bool,
-    /// Add columns `tv_sec` and `tv_usec`: when the packet was seen
+    /// Add columns `tv_sec` and `tv_usec`: timestamp of the packet
     #[arg(short = 'A', long, conflicts_with = "depth")]
     pub absolute_timestamps: bool,
-    /// A row for every IP packet, also for those that carry neither TCP, UDP nor ICMP
+    /// A row for every IP packet, including those without TCP, UDP or ICMP
     #[arg(long, conflicts_with = "depth")]
     pub all_ip: bool,
-    /// A row for each flow instead: the bits of its first N packets side by side
+    /// One row per flow instead: the bits of its first N packets side by side
     #[arg(long, value_name = "N", conflicts_with = "index")]
     #[arg(value_parser = clap::value_parser!(u8).range(1..))]
     pub depth: Option<u8>,
@@ -56,19 +56,19 @@ pub struct NprintArguments {
         "no_ports", "index", "relative_timestamps", "absolute_timestamps", "all_ip",
     ])]
     pub sequences: bool,
-    /// A flow has ended when it had no packet for so long
+    /// Idle timeout: end a flow after this long without a packet
     #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = parse_duration)]
     #[arg(requires = "depth", conflicts_with_all = OF_PACKETS)]
     pub idle_timeout: packet::Span,
-    /// A flow this old ends, and its next packet begins a new one
+    /// Active timeout: end a flow at this age; its next packet starts a new one
     #[arg(long, value_name = "DURATION", default_value = "1800s", value_parser = parse_duration)]
     #[arg(requires = "depth", conflicts_with_all = OF_PACKETS)]
     pub active_timeout: packet::Span,
-    /// Flows kept at most; when a partition is full, an idle flow makes room for a new one
+    /// Maximum number of flows; if a partition of the flow table is full, idle flows are evicted
     #[arg(long, value_name = "FLOWS", default_value_t = 1_048_576, value_parser = parse_key_count)]
     #[arg(requires = "depth", conflicts_with_all = OF_PACKETS)]
     pub max_flows: usize,
-    /// Print what the values mean, in order, with the hash of that, and read nothing
+    /// Print the schema of the values, in order, with its hash, and read nothing
     #[arg(long, conflicts_with_all = [
         "read", "filter", "expression", "count", "snaplen", "threads", "seed", "check", "output",
         "drop_duplicates", "format", "force", "index", "relative_timestamps", "absolute_timestamps", "all_ip",
@@ -104,13 +104,13 @@ pub struct BitArguments {
     #[arg(short = 'F', long, value_name = "NUMBER", default_value_t = -1)]
     #[arg(allow_negative_numbers = true)]
     pub fill: i8,
-    /// Leave out columns whose names this regular expression finds; may be given several times
+    /// Exclude columns whose names match this regular expression; may be given several times
     #[arg(short = 'x', long, value_name = "REGEX")]
     pub exclude: Vec<String>,
-    /// Leave out the columns of addresses
+    /// Exclude the columns of addresses
     #[arg(long)]
     pub no_addresses: bool,
-    /// Leave out the columns of ports
+    /// Exclude the columns of ports
     #[arg(long)]
     pub no_ports: bool,
 }
@@ -134,13 +134,13 @@ pub struct NprintOutputArguments {
 pub enum NprintFormat {
     /// Comma-separated values with a header line, as nPrint writes them
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
     /// Apache Parquet
     Parquet,
     /// Apache Arrow IPC
     Arrow,
-    /// NumPy's matrix of int8; columns that are no bits go to FILE.index.csv
+    /// NumPy matrix of int8; columns other than bits go to FILE.index.csv
     Npy,
 }
 
@@ -163,7 +163,7 @@ pub enum IndexBy {
     /// Addresses, ports and TCP, UDP or NULL, joined by _
     #[value(alias = "4")]
     Flow,
-    /// Transmitter of a wireless frame, which is not read here: NULL
+    /// Transmitter of a wireless frame; not read here, always NULL
     #[value(alias = "5")]
     TxMac,
 }

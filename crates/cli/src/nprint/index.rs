@@ -22,13 +22,14 @@ pub(super) const FLOW: Schema = &[
     Field::new("src_port", Kind::U16, "Its port; the message type for ICMP."),
     text("dst_ip", "The other address."),
     Field::new("dst_port", Kind::U16, "Its port; the counterpart's type or the code for ICMP."),
+    Field::new("first_ns", Kind::TimestampNs, "Earliest timestamp; empty if the capture has none.")
+        .nullable(),
     Field::new(
-        "first_ns",
-        Kind::TimestampNs,
-        "Earliest stamp; empty where the capture tells no time.",
-    )
-    .nullable(),
-    Field::new("packets", Kind::U64, "Packets of both sides, also those after the last one shown."),
+        "packets",
+        Kind::U64,
+        "Packets of both directions, including those after the last \
+                                      one shown.",
+    ),
 ];
 
 /// Hands the values of [`FLOW`] to `put`.
@@ -50,13 +51,13 @@ pub(super) fn of_flow<R>(record: &FlowRecord, put: impl FnOnce(&[Value<'_>]) -> 
 
 /// The columns before a packet's bits.
 pub(super) fn packet_fields(index: IndexBy, relative: bool, absolute: bool) -> Vec<Field> {
-    let mut fields = vec![text(index.name(), "What names the row.")];
+    let mut fields = vec![text(index.name(), "Index of the row.")];
     if relative {
-        fields.push(Field::new("rts", Kind::F64, "Microseconds since the row before."));
+        fields.push(Field::new("rts", Kind::F64, "Microseconds since the previous row."));
     }
     if absolute {
-        fields.push(Field::new("tv_sec", Kind::U64, "Seconds of the stamp."));
-        fields.push(Field::new("tv_usec", Kind::U32, "Microseconds of the stamp."));
+        fields.push(Field::new("tv_sec", Kind::U64, "Seconds of the timestamp."));
+        fields.push(Field::new("tv_usec", Kind::U32, "Microseconds of the timestamp."));
     }
     fields
 }

@@ -84,7 +84,7 @@ impl Shape<'_> {
     fn schema(&self) -> Schema {
         let mut fields = self.fields.to_vec();
         fields.extend(self.bit_columns().into_iter().map(|name| {
-            Field::new(String::leak(name), Kind::I8, "A bit, or what stands where there is none.")
+            Field::new(String::leak(name), Kind::I8, "A bit, or the fill value if there is none.")
         }));
         Vec::leak(fields)
     }
@@ -101,8 +101,8 @@ impl NprintOutputArguments {
         let is_npy = |path: &Path| path.extension().is_some_and(|suffix| suffix == "npy");
         match (self.format, &self.output) {
             (Some(NprintFormat::Npy), None) => Err(Failure::usage(
-                "--format npy: a matrix says first how many rows it has, so it cannot go to a \
-                 pipe; give a file with -o",
+                "--format npy: the header of a matrix has its number of rows, so it cannot be \
+                 written to a pipe; give a file with -o",
             )),
             (Some(format), _) => Ok(format),
             (None, None) => Ok(NprintFormat::Csv),
@@ -293,8 +293,8 @@ impl Matrix {
         let file = arguments.create(path)?;
         if file.is_stream() {
             return Err(Failure::usage(format_args!(
-                "{}: a matrix says first how many rows it has, so it cannot go to a pipe; give \
-                 the name of a file, or write parquet",
+                "{}: the header of a matrix has its number of rows, so it cannot be written to a \
+                 pipe; give the name of a file, or write parquet",
                 path.display()
             )));
         }

@@ -41,9 +41,13 @@ impl FromFrames for Keep {
 /// live as long as the process does.
 fn schema(depth: usize) -> Schema {
     const KINDS: [(Kind, &str); 3] = [
-        (Kind::U32, "Bytes from the IP header on; 0 where there is no such packet."),
-        (Kind::I8, "1 the way of the flow's first packet, -1 the other, 0 where there is none."),
-        (Kind::U64, "Nanoseconds since the latest packet before it."),
+        (Kind::U32, "Bytes from the IP header on; 0 if there is no such packet."),
+        (
+            Kind::I8,
+            "1 in the direction of the flow's first packet, -1 in the other, 0 if there is \
+                    none.",
+        ),
+        (Kind::U64, "Nanoseconds since the previous packet."),
     ];
     let mut fields = index::FLOW.to_vec();
     for packet in 0..depth {

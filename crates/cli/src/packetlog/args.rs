@@ -30,11 +30,11 @@ pub enum PacketlogCommand {
     Mode(ModeArguments),
     /// Show the status of a running recorder
     Status(StatusArguments),
-    /// List modes, and what each keeps
+    /// List modes and what each stores
     Modes(ModesArguments),
     /// Search packets by time, host, flow and class
     Query(QueryArguments),
-    /// Show how much of each class was seen and kept
+    /// Show how much of each class was seen and stored
     Stats(StatsArguments),
     /// Repair a log whose recorder was killed; the next recorder does it as well
     Recover(FolderArguments),
@@ -53,24 +53,24 @@ pub struct FolderArguments {
 /// Arguments of `wirelens packetlog record`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  wirelens packetlog record -i eth0                        into ./packetlog, as the model says
+  wirelens packetlog record -i eth0                        into ./packetlog
   wirelens packetlog record -i eth0 -o /srv/log --keep-bytes 500G --when-full overwrite
   wirelens packetlog record -r day.pcap -o log --mode log-minimum
   wirelens packetlog record -i eth0 --settings log.toml --mode night
   wirelens packetlog record -i eth0 --model /srv/models/our-traffic
 
-While it runs, `wirelens packetlog mode NAME` changes what is kept, without losing a packet.
-Under resource pressure (disk, buffers, capture) it switches the mode itself, prints so, and
-switches back when the pressure is over. The files are pcapng, readable by Wireshark and
+While it runs, `wirelens packetlog mode NAME` changes what is stored, without losing a packet.
+Under resource pressure (disk, buffers, capture) it switches the mode itself, reports this, and
+switches back when the pressure has ended. The files are pcapng, readable by Wireshark and
 tcpdump; `wirelens packetlog query` searches them. docs/guide/packetlog.md has the details.
 
-The model that ships recognises volume: scans, floods and spoofing. On exploits, credential theft,
+The shipped model recognises volume: scans, floods and spoofing. On exploits, credential theft,
 discovery, web attacks and command-and-control traffic of networks that it was not trained on it
 is no better than chance, some log-in attempts are found, and it marks 5 to 15 % of benign
 packets there, in short captures more. Train a model on your own traffic with `wirelens train
 packetlog`.
 
-The exit status is 1 if packets that were to be kept are not in the log.")]
+The exit status is 1 if packets that should be stored are not in the log.")]
 pub struct RecordArguments {
     /// Which frames to read.
     #[command(flatten)]
@@ -78,16 +78,16 @@ pub struct RecordArguments {
     /// Or listening on an interface.
     #[command(flatten)]
     pub live: LiveArguments,
-    /// Folder of the log; created if there is none, continued if there is one
+    /// Folder of the log; created if it does not exist, otherwise continued
     #[arg(short = 'o', long = "output", value_name = "DIR", default_value = FOLDER)]
     pub folder: PathBuf,
-    /// Folder of a model of `wirelens train packetlog`, or the name of one that ships
+    /// Folder of a model of `wirelens train packetlog`, or the name of a shipped model
     #[arg(short = 'm', long, value_name = "DIR", default_value = "packetlog")]
     pub model: PathBuf,
     /// Mode to begin in; `wirelens packetlog modes` lists them
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub mode: String,
-    /// File with modes, priorities and limits of one's own, in TOML
+    /// File with your own modes, priorities and limits, in TOML
     #[arg(long, value_name = "FILE.toml")]
     pub settings: Option<PathBuf>,
     /// How the log is written.
@@ -96,7 +96,7 @@ pub struct RecordArguments {
     /// Keep the chosen mode under resource pressure; warnings are still printed
     #[arg(long)]
     pub fixed_mode: bool,
-    /// Add events to this file, a JSON object a line [default: events.jsonl in the log's folder]
+    /// Append events to this file, as JSON lines [default: events.jsonl in the log's folder]
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
 }
@@ -105,16 +105,17 @@ pub struct RecordArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log")]
 pub struct FileArguments {
-    /// Begin another file after so many bytes
+    /// Rotate the file after this many bytes
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes)]
     pub file_bytes: u64,
-    /// Begin another file after this time
+    /// Rotate the file after this time
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     pub file_time: Span,
-    /// Keep so many bytes at most; the oldest files of the least important classes go first
+    /// Maximum size of the log in bytes; the oldest files of the least important classes are
+    /// deleted first
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub keep_bytes: Option<u64>,
-    /// Keep files this long at most
+    /// Delete files older than this
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub keep_time: Option<Span>,
     /// What to do when the disk is full
@@ -125,20 +126,20 @@ pub struct FileArguments {
     #[arg(long, value_name = "HOW", default_value = "auto")]
     #[arg(value_parser = choice::<Direct>())]
     pub direct: Direct,
-    /// Bytes of a block, a multiple of 4096
+    /// Block size in bytes, a multiple of 4096
     #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = parse_bytes)]
     pub block_bytes: u64,
-    /// Blocks that are filled or wait for the disk
+    /// Number of blocks that are being filled or wait for the disk
     #[arg(long, value_name = "N", default_value_t = 8)]
     #[arg(value_parser = clap::value_parser!(u16).range(2..=4096))]
     pub blocks: u16,
     /// Write a block that is not full after this time
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pub flush: Span,
-    /// Have each block on the disk itself before it counts as written
+    /// Synchronise each block to the disk before it counts as written
     #[arg(long)]
     pub sync: bool,
-    /// Let the folder's group read the log; otherwise only its owner can
+    /// Make the log readable by the folder's group; otherwise only by its owner
     #[arg(long)]
     pub group_readable: bool,
     /// How class and confidence are stored with a packet
@@ -203,7 +204,7 @@ pub struct StatusArguments {
 /// How a status is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum StatusFormat {
-    /// Lines for people
+    /// Aligned lines for reading
     Table,
     /// One JSON object
     Json,
@@ -217,11 +218,11 @@ pub enum StatusFormat {
   wirelens packetlog modes
   wirelens packetlog modes --settings log.toml
 
-`anomalous` and `benign` are the model's classes. The one that ships recognises volume (scans,
+`anomalous` and `benign` are the model's classes. The shipped model recognises volume (scans,
 floods, spoofing) and little else on networks that it was not trained on:
 docs/guide/packetlog.md")]
 pub struct ModesArguments {
-    /// File with modes of one's own, in TOML
+    /// File with your own modes, in TOML
     #[arg(long, value_name = "FILE.toml")]
     pub settings: Option<PathBuf>,
 }
@@ -244,25 +245,26 @@ pub struct QueryArguments {
     /// Packets from or to this address
     #[arg(long, value_name = "ADDRESS", value_parser = parse_host)]
     pub host: Vec<std::net::IpAddr>,
-    /// Packets of this flow, both ways: its Community ID, or PROTOCOL,ADDRESS,PORT,ADDRESS,PORT
+    /// Packets of this flow, in both directions: its Community ID, or
+    /// PROTOCOL,ADDRESS,PORT,ADDRESS,PORT
     #[arg(long, value_name = "FLOW")]
     pub flow: Option<String>,
     /// Packets of this class
     #[arg(long, value_name = "CLASS")]
     pub class: Vec<String>,
-    /// Packets from this time on: 2026-03-01T10:00:00Z, or seconds since 1970
+    /// Packets at or after this time: 2026-03-01T10:00:00Z, or seconds since 1970
     #[arg(long, value_name = "TIME", value_parser = session::when::parse_time)]
     pub from: Option<packet::Timestamp>,
     /// Packets before this time
     #[arg(long, value_name = "TIME", value_parser = session::when::parse_time)]
     pub to: Option<packet::Timestamp>,
-    /// And of those only what passes this filter (pcap-filter(7))
+    /// Of those, only packets that match this filter (pcap-filter(7))
     #[arg(value_name = "EXPRESSION")]
     pub expression: Vec<String>,
-    /// Print the hosts or the sessions of these packets, those of most bytes first
+    /// List the hosts or sessions of these packets, most bytes first
     #[arg(long, value_name = "WHAT", value_parser = choice::<Listed>())]
     pub list: Option<Listed>,
-    /// With --list: how it looks
+    /// Format of --list
     #[arg(long, value_name = "FORMAT", default_value = "table", requires = "list")]
     pub format: OutputFormat,
     /// Write the packets to this file, as pcapng; - is standard output
@@ -312,7 +314,7 @@ pub struct CompressArguments {
 fn parse_host(text: &str) -> Result<std::net::IpAddr, String> {
     let wanted = "wanted one address, such as 192.0.2.7 or 2001:db8::7";
     text.parse().map_err(|_| match text.contains('/') {
-        true => format!("{wanted}; of a network ask with an expression: net {text}"),
+        true => format!("{wanted}; for a network use a filter expression: net {text}"),
         false => String::from(wanted),
     })
 }

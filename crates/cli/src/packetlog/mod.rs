@@ -38,13 +38,14 @@ pub(crate) fn hint(words: &[OsString], error: &clap::Error) -> Option<&'static s
         return None;
     }
     match (command, argument.as_str()) {
-        (None, "-i" | "-r") => {
-            Some("Packets are kept with `wirelens packetlog record`, of an interface with -i NAME")
-        }
+        (None, "-i" | "-r") => Some(
+            "Packets are recorded with `wirelens packetlog record`, from an interface with -i \
+                  NAME",
+        ),
         (Some("record"), "-w") => Some("A log is a folder of pcapng files: give it with -o DIR"),
         (Some("record"), "-C" | "-G" | "-W" | "-a" | "-b") => Some(
-            "A file of a log ends with --file-bytes or --file-time; --keep-bytes and --keep-time \
-             say how much is kept of all",
+            "Files of a log are rotated by --file-bytes or --file-time; --keep-bytes and \
+             --keep-time limit the whole log",
         ),
         (Some(_), "-r" | "-o") => Some("A log is named by its folder, with --log DIR"),
         _ => None,
@@ -55,7 +56,7 @@ pub(crate) fn hint(words: &[OsString], error: &clap::Error) -> Option<&'static s
 fn tell_empty(folder: &Path, quiet: bool) {
     if !quiet {
         let folder = folder.display();
-        eprintln!("{folder}: no packet was kept there yet; another folder is named with --log DIR");
+        eprintln!("{folder}: no packet was stored there yet; name another folder with --log DIR");
     }
 }
 
@@ -86,7 +87,7 @@ fn recover(arguments: &FolderArguments) -> Result<Status, Failure> {
     let folder = &arguments.folder;
     let recovered = packetlog::log::recover(folder).map_err(Failure::error)?;
     let line = log::recovered_line(&recovered);
-    eprintln!("{}", line.unwrap_or_else(|| String::from("nothing to put right")));
+    eprintln!("{}", line.unwrap_or_else(|| String::from("nothing to repair")));
     Ok(Status::Fine)
 }
 

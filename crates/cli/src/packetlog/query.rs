@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     if let Some(listing) = listing {
         output::list(&listing.columns().map_err(Failure::error)?, arguments.format)?;
         for (count, what) in [
-            (listing.beyond, "packets are of others, beyond a million"),
+            (listing.beyond, "packets are of further ones, beyond a million"),
             (listing.keyless, "packets have no IP header"),
         ] {
             if count > 0 && !arguments.quiet {

@@ -17,8 +17,8 @@ use crate::summary;
 pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
     if let Some(threads @ 2..) = arguments.input.threads {
         return Err(Failure::usage(format_args!(
-            "--threads {threads}: packets are judged on one thread and written by another; leave \
-             it out, or record each interface by a command of its own"
+            "--threads {threads}: packets are classified on one thread and written by another; \
+             leave it out, or record each interface with its own command"
         )));
     }
     let ask = ask(arguments)?;
@@ -69,8 +69,8 @@ fn tell_offloads(opened: &Opened, quiet: bool) {
         if !offloads.is_empty() {
             let on = offloads.join(", ");
             eprintln!(
-                "{name}: offloads are on ({on}), so one frame may hold many packets; it is judged \
-                 as those packets, and stored as one"
+                "{name}: offloads are on ({on}), so one frame may hold many packets; it is \
+                 classified as those packets, and stored as one"
             );
         }
     }

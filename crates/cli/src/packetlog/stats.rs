@@ -14,20 +14,16 @@ use crate::table;
 use crate::top::grouped;
 
 pub(crate) const SCHEMA: Schema = &[
-    Field::new("class", Kind::Text, "The class, as the model names it."),
+    Field::new("class", Kind::Text, "Class of the model."),
     Field::new("seen_packets", Kind::U64, "Packets received."),
     Field::new("seen_bytes", Kind::U64, "Their bytes on the wire."),
-    Field::new(
-        "kept_packets",
-        Kind::U64,
-        "Packets that were kept, in the log or overwritten since.",
-    ),
+    Field::new("kept_packets", Kind::U64, "Packets stored, in the log or overwritten since."),
     Field::new("stored_packets", Kind::U64, "Packets in the log, in full or truncated."),
-    Field::new("stored_wire_bytes", Kind::U64, "Bytes that those had on the wire."),
-    Field::new("kept_bytes", Kind::U64, "Bytes of the packets in the log that were kept."),
-    Field::new("lost_packets", Kind::U64, "Packets that were to be kept and are lost."),
-    Field::new("overwritten_packets", Kind::U64, "Packets that were kept and are deleted."),
-    Field::new("overwritten_bytes", Kind::U64, "Bytes of them that had been kept."),
+    Field::new("stored_wire_bytes", Kind::U64, "Their bytes on the wire."),
+    Field::new("kept_bytes", Kind::U64, "Their stored bytes."),
+    Field::new("lost_packets", Kind::U64, "Packets that should be stored and are lost."),
+    Field::new("overwritten_packets", Kind::U64, "Packets that were stored and are deleted."),
+    Field::new("overwritten_bytes", Kind::U64, "Their stored bytes."),
 ];
 
 /// Runs `wirelens packetlog stats`.
@@ -125,7 +121,7 @@ fn text(stats: &LogStats) -> String {
     ));
     if total.overwritten_packets > 0 {
         text.push_str(&format!(
-            "{} packets were kept and are deleted: to make room, for their age, or by somebody\n",
+            "{} packets were stored and are deleted: to make room, for their age, or by a user\n",
             grouped(total.overwritten_packets)
         ));
     }
@@ -137,16 +133,16 @@ fn text(stats: &LogStats) -> String {
         let causes: Vec<_> =
             causes.map(|(name, lost)| format!("{name} {}", grouped(lost))).collect();
         let (lost, causes) = (grouped(total.lost_packets), causes.join(", "));
-        text.push_str(&format!("{lost} packets that were to be kept are lost: {causes}\n"));
+        text.push_str(&format!("{lost} packets that should be stored are lost: {causes}\n"));
     }
     if stats.ring_lost > 0 {
         text.push_str(&format!(
-            "{} packets were lost by the capture before the log saw them\n",
+            "{} packets were dropped by the capture before the log received them\n",
             grouped(stats.ring_lost)
         ));
     }
     if !stats.is_whole && stats.file_count > 0 {
-        text.push_str("this log has no account: losses and deletions are only partly known\n");
+        text.push_str("this log has no account file: losses and deletions are only partly known\n");
     }
     text
 }

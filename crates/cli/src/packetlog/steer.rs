@@ -16,7 +16,7 @@ pub(super) fn mode(arguments: &ModeArguments) -> Result<Status, Failure> {
     // A name is a word of the request: one with a space in it would be two.
     if arguments.mode.split_whitespace().count() != 1 {
         let wanted = "wanted: one of those that `wirelens packetlog modes` lists";
-        return Err(Failure::usage(format_args!("{:?} is no mode; {wanted}", arguments.mode)));
+        return Err(Failure::usage(format_args!("{:?} is not a mode; {wanted}", arguments.mode)));
     }
     let reply = socket::ask_json(folder, &format!("mode {}", arguments.mode))?;
     let in_force = reply["mode"].as_str().unwrap_or_default();
@@ -59,8 +59,8 @@ pub(super) fn modes(arguments: &ModesArguments) -> Result<Status, Failure> {
     let text = table.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
     io::stdout().write_all(text.as_bytes())?;
     eprintln!(
-        "anomalous is what the model says; the one that ships recognises scans, floods and \
-         spoofing, and little else at places that it was not trained on"
+        "anomalous is the verdict of the model; the shipped one recognises scans, floods and \
+         spoofing, and little else on networks that it was not trained on"
     );
     Ok(Status::Fine)
 }
@@ -85,11 +85,10 @@ fn lines(status: &Value) -> String {
     let (seen, kept) = (number("/bytes/seen"), number("/bytes/kept"));
     let kept_share = if seen == 0 { 0.0 } else { kept as f64 / seen as f64 * 100.0 };
     format!(
-        "mode          {mode}{chosen}\npressure      {short}\n\
-         packets       {} seen = {} kept + {} waiting + {} passed over + {} lost; \
-         {} lost by the ring\n\
-         bytes         {seen} seen, {kept} kept ({kept_share:.1} %)\n\
-         disk free     {}\nblocks queued {}\nbusy          {}\n",
+        "mode          {mode}{chosen}\npressure      {short}\npackets       {} seen = {} stored + \
+         {} waiting + {} skipped by the mode + {} lost; {} dropped by the ring\nbytes         \
+         {seen} seen, {kept} stored ({kept_share:.1} %)\ndisk free     {}\nblocks queued {}\nbusy  \
+           {}\n",
         number("/packets/seen"),
         number("/packets/kept"),
         number("/packets/waiting"),

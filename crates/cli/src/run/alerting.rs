@@ -53,11 +53,11 @@ pub(super) fn take_up(alerts: Option<&Alerts>, plan: &Plan, tell: fn(&str)) {
     let (count, rules) = (plan.alerts.alert.len(), &plan.alerts.alert);
     match alerts.map(|alerts| alerts.replace_rules(rules)) {
         None if count == 0 => {}
-        None => tell("[[alert]] the first one: that takes effect with the next start"),
+        None => tell("[[alert]] the first one: takes effect at the next start"),
         Some(Ok(())) => tell(&format!("alerts: {count} rules in force")),
         Some(Err(mistakes)) => {
             mistakes.iter().for_each(|mistake| tell(&mistake.to_string()));
-            tell("alerts: the rules before stay in force");
+            tell("alerts: the previous rules stay in force");
         }
     }
 }

@@ -8,13 +8,13 @@ use clap::Args;
 /// Arguments of `wirelens run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  wirelens run --init > wirelens.toml            settings to begin with, each explained
-  wirelens run -c wirelens.toml --check          every mistake with its line, nothing is read
-  wirelens run -c wirelens.toml                  all of its applications on one pass
+  wirelens run --init > wirelens.toml            settings to start from, each explained
+  wirelens run -c wirelens.toml --check          every mistake with its line, without reading
+  wirelens run -c wirelens.toml                  all applications in one pass
   wirelens run -c wirelens.toml -r day/          the same on other captures
-  wirelens run -c wirelens.toml -i eth0 -i eth1  or on interfaces, until Ctrl-C
-  wirelens run -r capture.pcap --page            all usual applications, seen in a browser
-  sudo wirelens run -i eth0 --view               or in this terminal
+  wirelens run -c wirelens.toml -i eth0 -i eth1  on interfaces, until Ctrl-C
+  wirelens run -r capture.pcap --page            the usual applications, in a browser
+  sudo wirelens run -i eth0 --view               in this terminal
 
 Each table of the settings is an application; its rows are those of the command of the same name.
 Rules let a verdict change what happens to the next packets of its flow: packets of a service are
@@ -33,14 +33,14 @@ pub struct RunArguments {
     /// Read these captures instead of those in the settings
     #[arg(short = 'r', long = "read", value_name = "FILE|DIR|-", conflicts_with = "interface")]
     pub read: Vec<PathBuf>,
-    /// Listen on this interface instead of those in the settings; repeatable
+    /// Listen on this interface instead of those in the settings; may be given several times
     #[arg(short = 'i', long = "interface", value_name = "NAME")]
     pub interface: Vec<String>,
-    /// Replay captures at their own speed, or FACTOR times as fast
+    /// Replay captures in real time, or FACTOR times as fast
     #[arg(long, value_name = "FACTOR", num_args = 0..=1, default_missing_value = "1")]
     #[arg(conflicts_with = "interface")]
     pub pace: Option<f64>,
-    /// Threads for captures; rows do not depend on it [default: one per core]
+    /// Threads to read captures; rows do not depend on it [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     #[arg(conflicts_with_all = ["interface", "pace"])]
     pub threads: Option<u16>,
@@ -48,13 +48,13 @@ pub struct RunArguments {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9417")]
     #[arg(value_parser = session::page::parse_listen)]
     pub page: Option<SocketAddr>,
-    /// Check settings, models, inputs and filter, then stop
+    /// Check settings, models, inputs and filter, then exit
     #[arg(long)]
     pub check: bool,
     /// Show the run in this terminal: a screen per application; ? lists the keys
     #[arg(long, conflicts_with = "check")]
     pub view: bool,
-    /// Send one alert to each [[notify]] of the settings, report the outcome, then stop
+    /// Send a test alert to each [[notify]] of the settings, report the outcome, then exit
     #[arg(long, requires = "config")]
     pub test_alerts: bool,
     /// Print a settings file with every application and key, explained

@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         if !arguments.quiet {
             let names: Vec<_> = plan.applications.iter().map(|one| one.ready.name()).collect();
             let path = path.unwrap_or(Path::new(NO_FILE)).display();
-            eprintln!("{path}: fine: {}", names.join(", "));
+            eprintln!("{path}: valid: {}", names.join(", "));
         }
         return Ok(Status::Fine);
     }
@@ -234,7 +234,7 @@ pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, S
     plan.store = Some(Arc::clone(&store));
     let (inputs, opened) = open(&plan, arguments)?;
     if inputs.interface.is_some() {
-        return Err(Failure::usage("report: captures are wanted; give them with -r"));
+        return Err(Failure::usage("report: no captures; give them with -r"));
     }
     let doors = Doors { clock: CLOCK, stdout, tell: None };
     let session = Session::begin(plan, inputs, opened, doors, |_, _| {})?;
@@ -297,7 +297,7 @@ fn text(path: &Path) -> Result<String, Mistake> {
         return Err(unreadable(format!("{name}: too large; {wanted}")));
     }
     fs::read_to_string(path).map_err(|error| {
-        let hint = "settings to begin with are printed by `wirelens run --init`";
+        let hint = "`wirelens run --init` prints a settings file to start from";
         unreadable(format!("{name}: {error}; {hint}"))
     })
 }

@@ -56,8 +56,8 @@ pub(super) fn begin(
     tell(&format!("{what}: {}{query}", address(&server)));
     if let Some(fingerprint) = server.fingerprint().filter(|_| is_made) {
         tell(&format!(
-            "page: its certificate was made for this run; compare when the browser warns: SHA-256 \
-             {fingerprint}"
+            "page: its certificate was generated for this run; compare it when the browser warns: \
+             SHA-256 {fingerprint}"
         ));
     }
     Ok(server)
@@ -89,7 +89,7 @@ pub(super) fn address(server: &Server) -> String {
 /// Reads the certificate again.
 pub(super) fn reload(server: &Server, tell: fn(&str)) {
     if let Err(error) = server.reload_certificate() {
-        tell(&format!("page: {error}; the certificate before stays in force"));
+        tell(&format!("page: {error}; the previous certificate stays in force"));
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) fn stay(
     (tell, is_quiet): (fn(&str), bool),
 ) {
     if !control.is_interrupted() && !is_quiet {
-        eprintln!("wirelens: all was read; the page stays open until Ctrl-C");
+        eprintln!("wirelens: all input was read; the page stays open until Ctrl-C");
     }
     while !control.is_interrupted() {
         notices.tick();

@@ -18,14 +18,14 @@ const OUTPUT_DEFAULT: &str = "testbed-runs";
 /// Arguments of `wirelens testbed`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  wirelens testbed check                       can this machine do it, and what is missing
-  wirelens testbed scenarios                   what ships
+  wirelens testbed check                       what is missing on this machine
+  wirelens testbed scenarios                   shipped scenarios
   wirelens testbed run testbed/scenarios/congestion.toml --seed 7
   wirelens testbed make testbed/datasets/congestion.toml --parallel 3
 
 Time: a run takes from some seconds to four minutes, a data set up to three hours.
 
-It takes root, Linux and Python 3.11. All traffic stays in network namespaces that are made for
+Needs root, Linux and Python 3.11. All traffic stays in network namespaces that are created for
 the run and removed after it. docs/guide/testbed.md has the details.")]
 pub struct TestbedArguments {
     /// What to do.
@@ -44,7 +44,7 @@ pub enum TestbedCommand {
     Check(CheckArguments),
     /// Remove what killed runs left on this machine
     Clean,
-    /// List scenarios and data sets that ship
+    /// List shipped scenarios and data sets
     Scenarios,
     /// Plot the queue of a run
     Plot(PlotArguments),
@@ -56,7 +56,7 @@ pub enum TestbedCommand {
     /// Captures and exact counts of what passes devices in network namespaces
     #[command(hide = true)]
     Record(RecordArguments),
-    /// Ask a router again what a journal says it was asked
+    /// Replay the journal of a router and compare its decisions
     #[command(hide = true)]
     Replay(ReplayArguments),
 }
@@ -67,21 +67,21 @@ pub enum TestbedCommand {
   wirelens testbed run testbed/scenarios/congestion.toml
   wirelens testbed run congestion.toml -o runs --seed 7 --set flows=18
 
-Time: the duration_s of the scenario and some seconds; at most four minutes of those that ship.
+Time: the duration_s of the scenario and some seconds; at most four minutes for the shipped ones.
 
-A run whose own checks do not hold is kept as FOLDER.rejected, and the exit status is 3.")]
+A run that fails its own checks is kept as FOLDER.rejected, and the exit status is 3.")]
 pub struct RunArguments {
     /// Scenario to run
     #[arg(value_name = "SCENARIO.toml")]
     pub scenario: PathBuf,
-    /// Make the run's folder in this one
+    /// Create the run's folder in this folder
     #[arg(short = 'o', long = "output", value_name = "DIR", default_value = OUTPUT_DEFAULT)]
     pub output: PathBuf,
-    /// Draw what the scenario leaves open from this seed [default: the scenario's]
+    /// Seed of everything the scenario leaves random [default: the scenario's]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Use another value than the scenario has; dots lead into its tables, VALUE is as in TOML;
-    /// may be given several times
+    /// Override a value of the scenario; dots separate tables, VALUE is TOML; may be given several
+    /// times
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_setting)]
     pub set: Vec<String>,
     /// No progress; errors are still printed
@@ -97,19 +97,19 @@ pub struct RunArguments {
 
 Time: that of its runs together, from some minutes to hours; --parallel shortens it.
 
-Runs that are complete are not made again. Ctrl-C ends it; the same line continues.")]
+Complete runs are not repeated. Ctrl-C ends it; the same command continues.")]
 pub struct MakeArguments {
     /// Data set to make
     #[arg(value_name = "DATASET.toml")]
     pub dataset: PathBuf,
-    /// Make the data set's folder in this one
+    /// Create the data set's folder in this folder
     #[arg(short = 'o', long = "output", value_name = "DIR", default_value = OUTPUT_DEFAULT)]
     pub output: PathBuf,
-    /// Make only so many runs of each scenario [default: as many as the data set says]
+    /// Make only this many runs of each scenario [default: as in the data set]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
-    /// Runs at the same time; those that disturb each other are rejected and made again
-    /// [default: as many as the data set says]
+    /// Parallel runs; runs that disturb each other are rejected and repeated [default: as in the
+    /// data set]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub parallel: Option<u16>,
     /// No progress; errors are still printed
@@ -138,7 +138,7 @@ pub struct CheckArguments {
   wirelens testbed plot testbed-runs/congestion-7
   wirelens testbed plot testbed-runs/congestion-7 -o queue.png
 
-It takes matplotlib.")]
+Needs matplotlib.")]
 pub struct PlotArguments {
     /// Folder of a run
     #[arg(value_name = "RUN_DIR")]
@@ -155,27 +155,28 @@ pub struct PlotArguments {
   wirelens testbed simulate testbed/scenarios/l4s-mixed.txt --set seed=7 -o packets.l4s
 
 Time: a hundredth of the simulated time or less, a tenth with --model; with a network in ONNX
-up to several times the simulated time. It takes neither root nor network namespaces.
+up to several times the simulated time. It needs neither root nor network namespaces.
 
-A summary is printed as one JSON object. docs/guide/testbed-l4s.md says what a scenario holds,
-docs/guide/l4s-predict.md how a model is trained and used.")]
+A summary is printed as one JSON object. docs/guide/testbed-l4s.md explains scenarios,
+docs/guide/l4s-predict.md how to train and use a model.")]
 pub struct SimulateArguments {
     /// Scenario, lines of `key value`
     #[arg(value_name = "SCENARIO.txt")]
     pub scenario: PathBuf,
-    /// Use another value than the scenario has; may be given several times
+    /// Override a value of the scenario; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_setting)]
     pub set: Vec<String>,
-    /// Write what became of each packet to this file (docs/specs/l4s-trace.md)
+    /// Write a trace of each packet to this file (docs/specs/l4s-trace.md)
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write each call of the router and its decision to this file
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
-    /// Predict latencies by this model of `wirelens train l4s`, for a control such as predicted:3ms
+    /// Predict latencies with this model of `wirelens train l4s`, for a control such as
+    /// predicted:3ms
     #[arg(long, value_name = "DIR")]
     pub model: Option<PathBuf>,
-    /// Fine-tune the model on the last minute, each time so much simulated time has passed
+    /// Fine-tune the model on the last minute at this interval of simulated time
     #[arg(long, value_name = "INTERVAL", requires = "model", value_parser = parse_duration)]
     pub tune: Option<Span>,
     /// Overwrite files that exist
@@ -188,14 +189,14 @@ pub struct SimulateArguments {
 #[command(after_help = "\
 Packets that enter one device leave the other after the delay; a packet of a class, by the longest
 prefix of its destination, after the delay of its class. `ready` is printed when both devices are
-there. Lines on standard input change what is so far: `delay ab 30ms`, `loss ba 0.02`. At its
-end, or on `stop`, a report is printed as one JSON object.
+there. Lines on standard input change settings: `delay ab 30ms`, `loss ba 0.02`. At its end, or on
+`stop`, a report is printed as one JSON object.
 
-With --router the way from a to b has a rate and the queues of an L4S router, before its delay.
+With --router the path from a to b has a rate and the queues of an L4S router, before its delay.
 SETTINGS are KEY=VALUE,KEY=VALUE: mode (dualpi2, partitioned or tail-drop), limit, target and
 others.")]
 pub struct RelayArguments {
-    /// Device to make, and where; NETNS is a name or a path
+    /// Device to create, and its network namespace; NETNS is a name or a path
     #[arg(long, value_name = "NETNS:DEV")]
     pub a: Place,
     /// Device at the other end
@@ -219,11 +220,11 @@ pub struct RelayArguments {
     /// Probability that a packet from b to a is lost
     #[arg(long, value_name = "0..1", default_value = "0", value_parser = parse_loss)]
     pub loss_ba: f64,
-    /// Packets that may wait, each way
+    /// Maximum number of queued packets, per direction
     #[arg(long, value_name = "PACKETS", default_value = "20000")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub queue_max: u32,
-    /// Decides which packets are lost, and every draw of a router
+    /// Seed of losses and of all random decisions of the router
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
     /// Queues from a to b, such as mode=dualpi2,limit=1000
@@ -235,7 +236,7 @@ pub struct RelayArguments {
     /// Write a record of each packet from a to b to FILE
     #[arg(long, value_name = "FILE", requires = "router")]
     pub trace: Option<PathBuf>,
-    /// Write what the router was asked, and its answers, to FILE
+    /// Write each call of the router and its decision to FILE
     #[arg(long, value_name = "FILE", requires = "router")]
     pub journal: Option<PathBuf>,
     /// Sources that are one sender in the trace; the first is sender 0
@@ -250,8 +251,8 @@ pub struct RelayArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The settings, seed and start of a relay's router are in its report; simulated routers have the
-scenario's settings and seed, and start at 0. What differs is printed
-as one JSON object, and the exit status is 1 if anything does.")]
+scenario's settings and seed, and start at 0. Differences are printed
+as one JSON object, and the exit status is 1 if there are any.")]
 pub struct ReplayArguments {
     /// Journal of a relay, of the simulator or of ns-3
     #[arg(value_name = "JOURNAL")]
@@ -259,7 +260,7 @@ pub struct ReplayArguments {
     /// Queues
     #[arg(long, value_name = "SETTINGS", default_value = "")]
     pub router: dualq::Settings,
-    /// What decided the router's draws
+    /// Seed of the router's random decisions
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
     /// When the router began
@@ -271,9 +272,9 @@ pub struct ReplayArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 DIRECTION is in, out or both, as the device sees it. `ready` is printed when everything is open;
-what passes from then on is recorded until the end of standard input, or until it says `stop`. A
-report is printed then, as one JSON object. Captures and counts take what passes between the same
-two moments: of what a device receives, both hold the same packets, if the capture dropped none.")]
+packets are recorded from then until the end of standard input, or a line `stop`. A report is
+then printed as one JSON object. Captures and counts cover the same interval: of received
+packets, both have the same ones, if the capture dropped none.")]
 pub struct RecordArguments {
     /// Record this device to FILE, as pcapng; it grows as FILE.partial
     #[arg(long, value_name = "NETNS:DEV:DIRECTION:FILE", value_parser = parse_tap)]
@@ -282,13 +283,13 @@ pub struct RecordArguments {
     /// Only count at this device
     #[arg(long, value_name = "NETNS:DEV:DIRECTION", value_parser = parse_count)]
     pub count: Vec<CountSettings>,
-    /// Keep only the first BYTES of each frame; 0 for all
+    /// Snapshot length: capture only the first BYTES of each frame; 0 for all
     #[arg(short = 's', long, value_name = "BYTES", default_value = "96")]
     pub snaplen: u32,
-    /// Memory in which the kernel puts the frames of one tap
+    /// Size of the ring buffer of one tap
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_ring_size)]
     pub buffer: usize,
-    /// Say this in each capture
+    /// Comment to write into each capture
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub comment: String,
 }
@@ -342,7 +343,7 @@ fn parse_passing(text: &str) -> Result<Passing, String> {
         "in" => Ok(Passing::In),
         "out" => Ok(Passing::Out),
         "both" => Ok(Passing::Both),
-        _ => Err(format!("`{text}` is no direction; wanted in, out or both")),
+        _ => Err(format!("`{text}` is not a direction; wanted in, out or both")),
     }
 }
 

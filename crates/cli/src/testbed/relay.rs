@@ -52,7 +52,7 @@ fn settings(arguments: RelayArguments) -> Settings {
 
 /// A line of standard input.
 fn understand(line: &str) -> Result<Command, String> {
-    let refuse = |wanted: &str| format!("`{line}` is no command of a relay; {wanted}");
+    let refuse = |wanted: &str| format!("`{line}` is not a command of a relay; {wanted}");
     let towards = |way| match way {
         "ab" => Ok(Towards::B),
         "ba" => Ok(Towards::A),
@@ -131,7 +131,7 @@ mod tests {
     fn what_is_no_command_is_answered_with_one() {
         for line in ["dleay ab 1ms", "delay ab", "delay ac 1ms", "loss ab 1.5", "loss ab nan"] {
             let words = understand(line).unwrap_err();
-            assert!(words.starts_with(&format!("`{line}` is no command")), "{words}");
+            assert!(words.starts_with(&format!("`{line}` is not a command")), "{words}");
             assert!(words.contains("wanted"), "{words}");
         }
     }

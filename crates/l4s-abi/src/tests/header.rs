@@ -18,7 +18,7 @@ fn read(path: &str) -> String {
 
 fn number(header: &str, name: &str) -> usize {
     let found = header.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
-    found.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} is no number"))
+    found.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} is not a number"))
 }
 
 /// Fields of a structure as C lays them out: each at its offset.

@@ -121,7 +121,7 @@ impl Model {
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(no_model)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(no_model)?;
         let said = header.metadata().as_ref().and_then(|said| said.get("wirelens"));
-        let text = said.ok_or_else(|| no_model("it says nothing of itself"))?.as_bytes();
+        let text = said.ok_or_else(|| no_model("it has no description"))?.as_bytes();
         let said = Said::read(text, FORMAT)?;
         let sizes: Sizes = serde_json::from_slice(text).map_err(no_model)?;
         let mut floats = HashMap::new();

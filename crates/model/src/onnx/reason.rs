@@ -90,12 +90,12 @@ impl fmt::Display for OnnxError {
             Self::Library { path, cause } => write!(
                 f,
                 "{}: {cause}; models in ONNX need ONNX Runtime 1.17 or newer: install it with \
-                 `pip install onnxruntime`, or say in ORT_DYLIB_PATH where libonnxruntime.so is",
+                 `pip install onnxruntime`, or set ORT_DYLIB_PATH to the path of libonnxruntime.so",
                 path.display()
             ),
             Self::OtherLibrary { path, loaded } => write!(
                 f,
-                "{}: {} is loaded already, and a process has one; ask for that",
+                "{}: {} is loaded already, and a process can load only one; use that",
                 path.display(),
                 loaded.display()
             ),
@@ -106,8 +106,8 @@ impl fmt::Display for OnnxError {
             ),
             Self::File { cause } => write!(
                 f,
-                "no ONNX model that ONNX Runtime can run ({cause}); export it again, as one file \
-                 with its weights inside"
+                "not an ONNX model that ONNX Runtime can run ({cause}); export it again, as one \
+                 file with its weights inside"
             ),
             Self::Column(error) => error.fmt(f),
             Self::ColumnCount { seen } => write!(
@@ -120,7 +120,11 @@ impl fmt::Display for OnnxError {
                 write!(f, "a row of {seen} bytes of records; the model reads {wanted} at most")
             }
             Self::NumberCount { seen, wanted } => {
-                write!(f, "{seen} numbers beside the records; the model's features have {wanted}")
+                write!(
+                    f,
+                    "{seen} numbers in addition to the records; the model's features have \
+                           {wanted}"
+                )
             }
             Self::OtherModel => f.write_str("these rows were filled for another model"),
             Self::ScoreCount { seen, wanted } => {

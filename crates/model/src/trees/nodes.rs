@@ -70,7 +70,7 @@ impl Nodes {
         let mut split_count = 0;
         for (index, bit) in tree.enumerate() {
             if index > 2 * split_count {
-                return Err(format!("node {index} is nobody's child; wanted: {index} nodes"));
+                return Err(format!("node {index} has no parent; wanted: {index} nodes"));
             }
             let word = if let Some(bit) = bit {
                 split_count += 1;

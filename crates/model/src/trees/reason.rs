@@ -92,7 +92,7 @@ impl fmt::Display for ForestError {
             ),
             Self::NotTrees { start } => write!(
                 f,
-                "no file of trees (starts with {start}); give one that wirelens.trees wrote"
+                "not a file of trees (starts with {start}); give one written by wirelens.trees"
             ),
             Self::Version { version } => write!(
                 f,
@@ -100,8 +100,8 @@ impl fmt::Display for ForestError {
                  export the model with this version's wirelens.trees"
             ),
             Self::Cut => f.write_str(
-                "the last line with the file's SHA-256 is missing: the file was cut; \
-                 copy or export it again",
+                "the last line with the file's SHA-256 is missing: the file is truncated; copy or \
+                 export it again",
             ),
             Self::Changed { sealed, found } => write!(
                 f,
@@ -122,7 +122,7 @@ impl fmt::Display for RowError {
                 write!(f, "a row of {seen} bytes of records; the trees read {wanted} at most")
             }
             Self::NumberCount { seen, wanted } => {
-                write!(f, "{seen} numbers beside the records; the trees read {wanted}")
+                write!(f, "{seen} numbers in addition to the records; the trees read {wanted}")
             }
             Self::OtherForest => f.write_str("these rows were filled for other trees"),
             Self::ScoreCount { seen, wanted } => {

@@ -151,7 +151,7 @@ impl Names {
             })?;
             let threshold: f64 =
                 threshold.parse().ok().filter(|t: &f64| t.is_finite()).ok_or_else(|| {
-                    format!("{} is no threshold; wanted: a finite number", shown(threshold))
+                    format!("{} is not a threshold; wanted: a finite number", shown(threshold))
                 })?;
             // What is as large as the threshold or larger is greater than the number before it.
             let is_greater = sign == ">";
@@ -159,7 +159,7 @@ impl Names {
             return Ok(Asked::Number(number, threshold));
         }
         Err(format!(
-            "{} is no test; wanted: `COLUMN is 1`, `COLUMN is there`, `NUMBER > 5`, \
+            "{} is not a test; wanted: `COLUMN is 1`, `COLUMN is there`, `NUMBER > 5`, \
              or `NUMBER >= 5`",
             shown(test)
         ))
@@ -169,7 +169,7 @@ impl Names {
     fn column(&self, name: &str) -> Result<(usize, usize), String> {
         let unknown = || {
             format!(
-                "{} is no column of these blocks; wanted: such as `pkt0_{}`",
+                "{} is not a column of these blocks; wanted: such as `pkt0_{}`",
                 shown(name),
                 self.layout.columns().next().unwrap_or_default()
             )

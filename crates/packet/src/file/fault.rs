@@ -151,7 +151,8 @@ impl fmt::Display for FileFault {
             }
             Self::MagicUnknown { magic: [a, b, c, d] } => write!(
                 f,
-                "first bytes {a:02x} {b:02x} {c:02x} {d:02x} are no capture file; wanted pcap or pcapng"
+                "first bytes {a:02x} {b:02x} {c:02x} {d:02x} are not a capture file; wanted pcap \
+                 or pcapng"
             ),
             Self::FormatUnsupported { magic } => {
                 write!(f, "file is {magic}; wanted pcap or pcapng")
@@ -164,7 +165,7 @@ impl fmt::Display for FileFault {
             }
             Self::RecordTooLong { captured_len, captured_len_max } => write!(
                 f,
-                "record claims {captured_len} captured bytes; at most {captured_len_max} are believed"
+                "record claims {captured_len} captured bytes; the maximum is {captured_len_max}"
             ),
             Self::TruncatedRecord { wanted, got } => {
                 write!(f, "record takes {wanted} bytes, file ends after {got}")
@@ -186,7 +187,8 @@ impl fmt::Display for FileFault {
             ),
             Self::BlockLengthLong { block_type, block_len, block_len_max } => write!(
                 f,
-                "block of type {block_type:#x} claims {block_len} bytes; at most {block_len_max} are believed"
+                "block of type {block_type:#x} claims {block_len} bytes; the maximum is \
+                 {block_len_max}"
             ),
             Self::BlockLengthMismatch { leading, trailing } => write!(
                 f,

@@ -115,7 +115,7 @@ pub enum Item {
 pub struct FrameHeader {
     /// When it was seen; the epoch where `has_timestamp` is false.
     pub timestamp: Timestamp,
-    /// Bytes that were captured.
+    /// Captured bytes.
     pub captured_len: u32,
     /// Bytes that were on the wire, as the file tells: damaged files tell less
     /// than were captured.

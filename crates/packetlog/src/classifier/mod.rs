@@ -43,7 +43,7 @@ pub struct ClassifierCounts {
     pub without_key: u64,
     /// Packets that came more than a second behind the latest stamp.
     pub late: u64,
-    /// How often the clock was set back.
+    /// Times that the clock was set back.
     pub clock_steps: u64,
     /// Frames that offloads made of several packets, each judged once.
     pub merged: MergedCounts,

@@ -68,10 +68,10 @@ macro_rules! packet_columns {
 packet_columns! {
     WireBytes, "wire_bytes", "Bytes on the wire, link header included.", |f| f.wire_len;
     IpBytes, "ip_bytes",
-        "Bytes of the innermost IP packet as its headers tell, at most those on the wire; of other \
+        "Bytes of the innermost IP packet by its headers, at most those on the wire; of other \
          frames those on the wire.",
         |f| f.size;
-    PayloadBytes, "payload_bytes", "Bytes that the transport carries.", |f| f.payload_len;
+    PayloadBytes, "payload_bytes", "Bytes of transport payload.", |f| f.payload_len;
     Network, "network", "Network layer: 4 and 6 for IP, 1 for ARP, 0 for anything else.",
         |f| f.network;
     Protocol, "protocol", "IP protocol.", |f| f.protocol;
@@ -94,7 +94,7 @@ packet_columns! {
     TcpUrg, "tcp_urg", "URG, 0 or 1.", |f| f.tcp_flag(5);
     TcpEce, "tcp_ece", "ECE, 0 or 1.", |f| f.tcp_flag(6);
     TcpCwr, "tcp_cwr", "CWR, 0 or 1.", |f| f.tcp_flag(7);
-    TcpWindow, "tcp_window", "TCP window as it stands in the header, unscaled.", |f| f.tcp_window;
+    TcpWindow, "tcp_window", "TCP window of the header, unscaled.", |f| f.tcp_window;
     IsFragment, "is_fragment", "Whether it is a fragment of an IP packet, 0 or 1.",
         |f| f.is_fragment;
     DontFragment, "dont_fragment", "IPv4's bit of that name.", |f| f.dont_fragment;
@@ -104,7 +104,7 @@ packet_columns! {
     ArpOperation, "arp_operation", "1 for a request, 2 for a reply.", |f| f.arp_operation;
     ArpGratuitous, "arp_gratuitous", "Whether an ARP packet asks for its sender's own address.",
         |f| f.arp_gratuitous;
-    IsMalformed, "is_malformed", "Whether a header cannot be true, 0 or 1.", |f| f.is_malformed;
+    IsMalformed, "is_malformed", "Whether a header is malformed, 0 or 1.", |f| f.is_malformed;
 }
 
 /// A number of what packets of one key did.

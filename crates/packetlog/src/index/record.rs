@@ -76,8 +76,8 @@ pub enum IndexFault {
 impl fmt::Display for IndexFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Cut => "the last record is cut",
-            Self::NoRecord => "no record of an index",
+            Self::Cut => "the last record is truncated",
+            Self::NoRecord => "not an index record",
             Self::Checksum => "a record whose checksum is wrong",
         })
     }

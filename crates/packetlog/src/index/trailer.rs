@@ -88,7 +88,7 @@ pub enum ChunkFault {
 impl fmt::Display for ChunkFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoSection => f.write_str("no section header of a chunk"),
+            Self::NoSection => f.write_str("not the section header of a chunk"),
             Self::Cut { wanted, got } => write!(f, "{got} of {wanted} bytes"),
             Self::NoTrailer => f.write_str("no trailer at the section's end"),
             Self::Checksum { wanted, got } => {
@@ -96,9 +96,9 @@ impl fmt::Display for ChunkFault {
             }
             Self::Index { records } => write!(f, "{records} damaged records"),
             Self::Keys { chunks } => write!(f, "damaged hashes of {chunks} blocks"),
-            Self::Account => f.write_str("neither of its two slots is whole"),
+            Self::Account => f.write_str("neither of its two slots is intact"),
             Self::NoFile => f.write_str("a link, a pipe or a folder"),
-            Self::Nonsense => f.write_str("its checksum holds, its contents make no sense"),
+            Self::Nonsense => f.write_str("its checksum is correct, its contents are invalid"),
         }
     }
 }

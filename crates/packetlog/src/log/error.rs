@@ -48,16 +48,16 @@ impl fmt::Display for LogFault {
         let path = path.display();
         match fault {
             ChunkFault::Index { .. } => {
-                write!(f, "{path}: {fault}; the blocks were looked for in the file itself")
+                write!(f, "{path}: {fault}; the file itself was scanned for blocks")
             }
             ChunkFault::Keys { .. } => {
                 write!(f, "{path}: {fault}; those were searched without them")
             }
             ChunkFault::Account => {
-                write!(f, "{path}: {fault}; what was lost or overwritten before is not known")
+                write!(f, "{path}: {fault}; earlier losses and deletions are unknown")
             }
-            ChunkFault::NoFile => write!(f, "{path}: {fault}; passed over"),
-            _ => write!(f, "{path}: {len} bytes at {offset}: {fault}; passed over"),
+            ChunkFault::NoFile => write!(f, "{path}: {fault}; skipped"),
+            _ => write!(f, "{path}: {len} bytes at {offset}: {fault}; skipped"),
         }
     }
 }

@@ -68,7 +68,7 @@ impl Locked {
                 Ok(()) | Err(TryLockError::Error(_)) => return Ok(Self { _folder: handle }),
             }
         }
-        Err(wrong(io::Error::new(io::ErrorKind::ResourceBusy, "another recorder is at work here")))
+        Err(wrong(io::Error::new(io::ErrorKind::ResourceBusy, "another recorder is running here")))
     }
 }
 

@@ -98,8 +98,8 @@ impl fmt::Display for GranularityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is no granularity; wanted: full, header, partial:BYTES or none, and behind it \
-             where packets are sampled ,1/N or ,1/N,flow; as header,1/8",
+            "{:?} is not a granularity; wanted: full, header, partial:BYTES or none, then ,1/N \
+             or ,1/N,flow to sample packets; such as header,1/8",
             self.seen
         )
     }

@@ -68,11 +68,11 @@ impl Mode {
         };
         let (full, header) = (Granularity::FULL, Granularity::HEADER);
         vec![
-            mode("default", "anomalous packets whole, headers of the rest", full, header, 0),
-            mode("log-all", "everything, while something serious goes on", full, full, 0),
-            mode("log-partial", "less is copied of large packets", partial, header, 1),
+            mode("default", "anomalous packets in full, headers of all others", full, header, 0),
+            mode("log-all", "everything, during a serious incident", full, full, 0),
+            mode("log-partial", "truncates large packets", partial, header, 1),
             mode("log-sampled", "fewer packets and bytes are written", full, sampled, 2),
-            mode("log-minimum", "the least that still shows every flow", partial, sampled, 3),
+            mode("log-minimum", "minimum that still shows every flow", partial, sampled, 3),
         ]
     }
 

@@ -63,7 +63,7 @@ impl Writer {
         while self.log_bytes().saturating_add(len) > max {
             if self.options.when_full == WhenFull::Stop || !self.overwrite_one(index) {
                 if self.failing != Some(Cause::LogFull) {
-                    let text = format!("the log has the {max} bytes that it may have");
+                    let text = format!("the log has reached its maximum of {max} bytes");
                     self.state.count_error(Cause::LogFull, text);
                     self.failing = Some(Cause::LogFull);
                 }

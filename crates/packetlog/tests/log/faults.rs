@@ -371,7 +371,7 @@ fn two_recorders_do_not_share_a_folder() {
             .map(|_| ())
             .map_err(|error| error.to_string())
     };
-    assert!(create().unwrap_err().contains("another recorder is at work here"));
+    assert!(create().unwrap_err().contains("another recorder is running here"));
     assert!(recover(folder.path()).unwrap_err().to_string().contains("another recorder"));
     store_all(&mut recorder, 0..10);
     recorder.finish().unwrap();

@@ -91,7 +91,7 @@ fn a_log_that_may_not_overwrite_stops_and_says_so() {
     assert_eq!(there.len() as u64 + lost, 20_000);
     assert_eq!(there[..1000], (0..1000).collect::<Vec<_>>());
     assert!(bytes(folder.path()) <= max);
-    assert_eq!(state.last_error().unwrap(), "the log has the 1048576 bytes that it may have");
+    assert_eq!(state.last_error().unwrap(), "the log has reached its maximum of 1048576 bytes");
 }
 
 #[test]

@@ -24,10 +24,11 @@ use crate::rows::{RowsOut, known, read_each};
 pub(crate) const ROWS: [Field; 6] = [
     Field::new("file", Holds::U32, "The capture, counted from 0."),
     Field::new("packet", Holds::U64, "The packet in its capture, counted from 0."),
-    Field::new("time_ns", Holds::TimestampNs, "Its stamp; missing where there is none.").nullable(),
+    Field::new("time_ns", Holds::TimestampNs, "Its timestamp; missing if there is none.")
+        .nullable(),
     Field::new("class_index", Holds::U16, "Its class, counted from 0 as the model has them."),
     Field::new("confidence", Holds::F64, "The probability of that class."),
-    Field::new("by_flow", Holds::I8, "Whether the flow forest judged it, 0 or 1."),
+    Field::new("by_flow", Holds::I8, "Whether the flow forest classified it, 0 or 1."),
 ];
 
 /// A model that was read.

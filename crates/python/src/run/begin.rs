@@ -239,7 +239,7 @@ fn work(
     let (mut losses, summary) = (finished.losses(), finished.lines());
     let late = dropped.iter().filter(|(name, _)| is_brought(name));
     losses.extend(late.map(|(name, count)| {
-        format!("{name}: {count} rows were dropped, as on_flows did not take them in time")
+        format!("{name}: {count} rows were dropped, as on_flows was too slow")
     }));
     Ok(Ended {
         is_interrupted: finished.inputs.control.is_interrupted(),

@@ -82,7 +82,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Run {
     fn step(&self) -> Result<Step, Refusal> {
         if self.process != process::id() {
-            let text = "a run that was begun before a fork cannot go on after it; begin another";
+            let text = "a run begun before a fork cannot continue after it; begin another";
             return Err(Refusal::new(Kind::Forked, text));
         }
         let mut state = lock(&self.state);
@@ -96,7 +96,7 @@ impl Run {
                 Err(refusal) => (None, Err(refusal)),
             },
             Err(RecvTimeoutError::Disconnected) => {
-                let text = "the thread of the run ended without a word; please report this";
+                let text = "the thread of the run ended unexpectedly; please report this";
                 (None, Err(Refusal::new(Kind::Internal, text)))
             }
         };
@@ -127,7 +127,7 @@ impl Run {
     fn ended<T>(&self, read: impl FnOnce(&Ended) -> T) -> PyResult<T> {
         match &*lock(&self.state) {
             State::Ended(Some(ended)) => Ok(read(ended)),
-            _ => Err(Refusal::new(Kind::Internal, "the run is not over").into()),
+            _ => Err(Refusal::new(Kind::Internal, "the run has not ended").into()),
         }
     }
 }

@@ -130,7 +130,8 @@ pub(super) fn of_tables(
     text.push_str("}}");
     if is_first {
         return Err(Problem::not_found(format!(
-            "no rows of {value:?}; it may be older than what is kept, or outside of the time asked for"
+            "no rows of {value:?}; it may be older than the rows kept, or outside the requested \
+             time range"
         )));
     }
     Ok(text)

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::state::{HistoryAbout, RunState};
 use crate::app::App;
 
-/// How the run is.
+/// Health of the run.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Health {
     /// `ok`, or `degraded` where any check is not.
@@ -54,7 +54,7 @@ struct TableHealth {
     get,
     path = "/api/v1/health",
     tag = "run",
-    responses((status = 200, description = "How the run is", body = Health))
+    responses((status = 200, description = "Health of the run", body = Health))
 )]
 pub(super) async fn health(State(app): State<App>) -> Json<Health> {
     let state = RunState::now(&app, false);
@@ -131,7 +131,7 @@ fn stored(history: Option<&HistoryAbout>) -> Option<Check> {
         name: "rows that could not be stored",
         status: if is_well { "ok" } else { "error" },
         seen: format!("{}{trouble}", history.missed_rows),
-        wanted: "none; look at the disk of [history] and its permissions",
+        wanted: "none; check the disk of [history] and its permissions",
     })
 }
 

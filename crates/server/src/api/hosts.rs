@@ -106,8 +106,12 @@ pub(super) async fn hosts(
         let columns = HostsQuery::columns(table.schema());
         let chunks = of.chunks(&table, adding.range, &adding.filter, columns);
         let found = adding.run(&chunks, table.schema());
-        let found = found
-            .ok_or_else(|| Problem::not_found("the table flows has not the columns of Wirelens"))?;
+        let found = found.ok_or_else(|| {
+            Problem::not_found(
+                "the table flows does not have the columns of \
+                                               Wirelens",
+            )
+        })?;
         let mut found: Vec<_> = found.hosts.into_iter().collect();
         let matched = found.len();
         found.sort_by(|(host, one), (other_host, other)| {

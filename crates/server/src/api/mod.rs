@@ -30,16 +30,16 @@ use crate::{guard, metrics, page};
 #[openapi(
     info(
         title = "Wirelens",
-        description = "What a run has found so far: tables of rows, queries over them, counts. \
-                       Everything is read-only. Times are decimal text of nanoseconds since the \
-                       epoch; other numbers are numbers.",
+        description = "Results of a run so far: tables of rows, queries over them, counters. \
+                       Everything is read-only. Times are nanoseconds since the epoch as decimal \
+                       text; other numbers are numbers.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     tags(
         (name = "run", description = "The run as a whole"),
         (name = "tables", description = "Rows of applications, and queries over them"),
-        (name = "packets", description = "Packets that the run keeps"),
-        (name = "views", description = "Rows of several tables, put together")
+        (name = "packets", description = "Packets stored by the run"),
+        (name = "views", description = "Rows of several tables, combined")
     )
 )]
 struct Description;
@@ -87,7 +87,7 @@ async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
 async fn other(request: Request) -> Response {
     let path = request.uri().path();
     if path.starts_with("/api/") {
-        let wanted = "no such path; /api/v1/openapi.json lists those that there are";
+        let wanted = "no such path; /api/v1/openapi.json lists all paths";
         return Problem::not_found(wanted).into_response();
     }
     if request.method() != axum::http::Method::GET {

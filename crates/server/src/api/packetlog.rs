@@ -1,4 +1,4 @@
-//! Packets that the run keeps: status, search, download.
+//! Packets stored by the run: status, search, download.
 
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -52,7 +52,7 @@ impl PacketsParameters {
 }
 
 fn log(app: &App) -> Result<Arc<dyn PacketLog>, Problem> {
-    let none = "this run keeps no packets; give wirelens.toml a table [packetlog]";
+    let none = "this run stores no packets; add a [packetlog] table to wirelens.toml";
     app.facts.packet_log.clone().ok_or_else(|| Problem::not_found(none))
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn status(State(app): State<App>) -> Result<Response, Problem> 
     responses(
         (status = 200, description = "Packets, a row each", body = RowsAnswer),
         (status = 400, description = "A parameter is wrong", body = Problem),
-        (status = 404, description = "The run keeps no packets", body = Problem),
+        (status = 404, description = "The run stores no packets", body = Problem),
         (status = 503, description = "Too many queries wait", body = Problem)
     )
 )]
@@ -133,7 +133,7 @@ pub(super) async fn search(
     responses(
         (status = 200, description = "Packets", content_type = "application/x-pcapng"),
         (status = 400, description = "A parameter is wrong, or too many packets", body = Problem),
-        (status = 404, description = "The run keeps no packets", body = Problem),
+        (status = 404, description = "The run stores no packets", body = Problem),
         (status = 503, description = "Too many queries wait", body = Problem)
     )
 )]

@@ -77,7 +77,7 @@ pub(crate) struct TableAbout {
     pub open_rows: usize,
     /// Rows so far.
     pub received: u64,
-    /// Rows that went for later ones.
+    /// Rows evicted by later ones.
     pub evicted: u64,
     /// The column by which a row has its place in time.
     pub time: Option<&'static str>,
@@ -99,7 +99,7 @@ pub(crate) struct ColumnAbout {
     pub name: &'static str,
     /// `text`, `u64`, `u32`, `u16`, `i8`, `f64`, `timestamp` or `bytes`.
     pub r#type: &'static str,
-    /// What it says.
+    /// Text of the alert.
     pub about: &'static str,
     /// Whether it may be null.
     pub nullable: bool,

@@ -250,7 +250,7 @@ pub struct Closing {
     pub outcome: Outcome,
     /// What packets without a key lack, such as "an IP header"; blank where that is not told.
     pub key: &'static str,
-    /// Packets whose window was closed already.
+    /// Packets whose window was already closed.
     pub late: u64,
     /// Packets whose key found a table full.
     pub beyond_max_keys: u64,

@@ -65,8 +65,8 @@ impl fmt::Display for Clash {
         let Self { what, one, other } = self;
         write!(
             f,
-            "[{}] wants {what} {}, [{}] wants {}: one run cuts flows in one way; give them the \
-             same, or a run each",
+            "[{}] wants {what} {}, [{}] wants {}: a run has one set of flow timeouts; give both \
+             the same, or use one run each",
             one.0, one.1, other.0, other.1
         )
     }
@@ -119,11 +119,11 @@ impl United {
         let side = |inner: &bool| String::from(if *inner { "inside" } else { "outside" });
         let cut = |window: &Option<Span>| match window {
             Some(window) => format!("of {}", seconds(window)),
-            None => String::from("of no length, so uncut flows"),
+            None => String::from("of no length, so whole flows"),
         };
         unite(&mut self.inner, name, inner, "the headers of tunnels", side)?;
-        unite(&mut self.idle_timeout, name, idle_timeout, "an idle time-out of", seconds)?;
-        unite(&mut self.active_timeout, name, active_timeout, "an active time-out of", seconds)?;
+        unite(&mut self.idle_timeout, name, idle_timeout, "an idle timeout of", seconds)?;
+        unite(&mut self.active_timeout, name, active_timeout, "an active timeout of", seconds)?;
         unite(&mut self.window, name, window, "windows", cut)?;
         self.flow_count_max = self.flow_count_max.max(flow_count_max);
         Ok(())
@@ -181,7 +181,7 @@ mod tests {
         united.add("flows", &flows).unwrap();
         united.add("top", &Wants::frames(Needs { len: 1000, ..needs })).unwrap();
         let told = united.add("classify", &other).unwrap_err().to_string();
-        assert!(told.starts_with("[flows] wants an idle time-out of 60 s, [classify] wants 120 s"));
+        assert!(told.starts_with("[flows] wants an idle timeout of 60 s, [classify] wants 120 s"));
         assert_eq!(united.needs.len, 1000);
         assert_eq!(united.flow_options().idle_timeout, Span::from_seconds(60));
     }

@@ -19,16 +19,21 @@ use crate::outlet::Outlet;
 use crate::written;
 
 const SCHEMA: Schema = &[
-    Field::new("start_ns", Kind::TimestampNs, "When the period begins."),
-    Field::new("period_ns", Kind::U64, "How long it is, in nanoseconds."),
+    Field::new("start_ns", Kind::TimestampNs, "Start of the period."),
+    Field::new("period_ns", Kind::U64, "Its length, in nanoseconds."),
     Field::new("packets", Kind::U64, "Packets."),
     Field::new("bytes", Kind::U64, "Bytes on the wire, link header included."),
     Field::new("tcp_bytes", Kind::U64, "Of these, bytes of TCP over IP."),
     Field::new("udp_bytes", Kind::U64, "Of these, bytes of UDP over IP."),
     Field::new("other_bytes", Kind::U64, "The rest of the bytes."),
-    Field::new("new_flows", Kind::U64, "Flows whose first packet came in the period."),
-    Field::new("ended_flows", Kind::U64, "Flows that were found to have ended in it."),
-    Field::new("dropped_packets", Kind::U64, "Packets that the capture lost since the last row."),
+    Field::new("new_flows", Kind::U64, "Flows whose first packet was in the period."),
+    Field::new("ended_flows", Kind::U64, "Flows that ended in it."),
+    Field::new(
+        "dropped_packets",
+        Kind::U64,
+        "Packets dropped by the capture since the previous \
+                                              row.",
+    ),
 ];
 
 /// Periods that are open together: packets of earlier ones are late, and are counted.
@@ -57,9 +62,9 @@ pub(super) struct Traffic(Settings);
 
 impl Application for Traffic {
     const NAME: &'static str = "traffic";
-    const ABOUT: &'static str = "How much comes: packets, bytes and flows of each period";
+    const ABOUT: &'static str = "Traffic volume: packets, bytes and flows of each period";
     const EXAMPLE: &'static str = "\
-# A row for each period of this length.
+# One row per period of this length.
 # every = \"1s\"
 ";
 
@@ -239,7 +244,7 @@ impl Watcher for Counting {
     }
 
     fn counts(&self, now: &Now<'_>) -> Vec<Count> {
-        let about = "Packets of periods that were written already, or without a time.";
+        let about = "Packets of periods already written, or without a timestamp.";
         #[allow(clippy::cast_precision_loss)]
         let open_count = now.flow_count() as f64;
         vec![

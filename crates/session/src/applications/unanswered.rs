@@ -16,12 +16,12 @@ use crate::flows::NEEDS;
 const SCHEMA: Schema = &[
     Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
     Field::new("protocol", Kind::Text, "IP protocol."),
-    Field::new("src_ip", Kind::Text, "Who asks."),
-    Field::new("src_port", Kind::U16, "From which port."),
-    Field::new("dst_ip", Kind::Text, "Who does not answer."),
-    Field::new("dst_port", Kind::U16, "On which port."),
-    Field::new("first_ns", Kind::TimestampNs, "Earliest stamp; empty without one.").nullable(),
-    Field::new("packets", Kind::U64, "Packets that were sent."),
+    Field::new("src_ip", Kind::Text, "Client."),
+    Field::new("src_port", Kind::U16, "Its port."),
+    Field::new("dst_ip", Kind::Text, "Server that does not answer."),
+    Field::new("dst_port", Kind::U16, "Its port."),
+    Field::new("first_ns", Kind::TimestampNs, "Earliest timestamp; empty without one.").nullable(),
+    Field::new("packets", Kind::U64, "Packets sent."),
 ];
 
 /// Its settings. Names in a file have `-` where these have `_`; what is left out is the default.
@@ -37,9 +37,9 @@ pub(super) struct Unanswered(Settings);
 
 impl Application for Unanswered {
     const NAME: &'static str = "unanswered";
-    const ABOUT: &'static str = "Who asks and gets no answer: flows in which one side alone sent";
+    const ABOUT: &'static str = "Unanswered flows: only one side sent packets";
     const EXAMPLE: &'static str = "\
-# Leave out flows of fewer packets.
+# Leave out flows with fewer packets.
 # least-packets = 0
 ";
     // A flow is answered or not whatever others do: several threads may share them.

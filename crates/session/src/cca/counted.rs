@@ -20,7 +20,8 @@ fn by_outcome(
             at_tap(Count::total("packets", about, count)).with("outcome", outcome)
         })
         .collect();
-    let about = "Of these, packets with data further from the data before than any window reaches.";
+    let about = "Of these, packets with data further from the previous data than any window \
+                 allows.";
     made.push(at_tap(Count::total("packets_begun_again", about, again)));
     made
 }
@@ -29,7 +30,7 @@ fn by_outcome(
 pub(super) fn of_flight(counts: &FlightCounts, left_out: u64) -> Vec<Count> {
     let named = counts.named().filter(|(name, _)| *name != "begun_again");
     let mut made = by_outcome(None, named, counts.begun_again);
-    let about = "Packets of flows that no rule chooses.";
+    let about = "Packets of flows that no rule selects.";
     made.push(Count::total("packets_left_out", about, left_out));
     made
 }

@@ -36,8 +36,8 @@ pub const MODEL: Kind = Kind { marker: "model.safetensors", made_by: "wirelens t
 pub const FLOWS_MAX: u32 = 65_536;
 
 /// What is said of packets that fit no window.
-pub const BEGUN_AGAIN: &str = "packets with data lie further than 2^30 bytes from those before, \
-                               which no window reaches: each is taken for the begin of another \
+pub const BEGUN_AGAIN: &str = "packets with data are more than 2^30 bytes from the previous ones, \
+                               which exceeds any window: each is treated as the start of another \
                                connection";
 
 /// The columns of the command.

@@ -51,7 +51,7 @@ impl Namer {
         }
     }
 
-    /// By a model of two taps, of which packets may be left out by chance; nothing told yet.
+    /// By a model of two taps, of which packets may be not sampled; nothing told yet.
     ///
     /// # Errors
     /// [`OtherTaps::One`]
@@ -82,10 +82,10 @@ impl Namer {
 pub const UNNAMED: Field = Field::new(
     "unnamed",
     Kind::Text,
-    "With --model, why no control is named: `short` where the flow is known for too short a time, \
-     `unsure` where no control is probable enough, and where the queue is none of those that the \
-     model was trained on `flows` (fewer or more flows share it), `rate` (of the link) or `queue` \
-     (packets wait longer).",
+    "With --model, why no congestion control is reported: `short` if the flow was observed for too \
+     short a time, `unsure` if none is probable enough, and if the queue is unlike those of \
+     training `flows` (fewer or more flows share it), `rate` (of the link) or `queue` (packets \
+     wait longer).",
 )
 .nullable();
 

@@ -18,53 +18,52 @@ const fn real(name: &'static str, about: &'static str) -> Field {
 
 /// The columns.
 pub const SCHEMA: Schema = &[
-    Field::new("start_ns", Kind::TimestampNs, "When the period begins."),
-    Field::new("period_ns", Kind::U64, "How long it is, in nanoseconds."),
+    Field::new("start_ns", Kind::TimestampNs, "Start of the period."),
+    Field::new("period_ns", Kind::U64, "Its length, in nanoseconds."),
     Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
-    Field::new("src_ip", Kind::Text, "Who sends the data."),
+    Field::new("src_ip", Kind::Text, "Sender of the data."),
     Field::new("src_port", Kind::U16, "Its port."),
-    Field::new("dst_ip", Kind::Text, "Who receives it."),
+    Field::new("dst_ip", Kind::Text, "Its receiver."),
     Field::new("dst_port", Kind::U16, "Its port."),
-    real("cbiq_bytes", "Bytes of its data in the queue (CBIQ): the mean of the slots.").nullable(),
+    real("cbiq_bytes", "Bytes of its data in the queue (CBIQ): mean over slots.").nullable(),
     real("cbiq_max_bytes", "The highest of them.").nullable(),
-    real("queue_share", "Its part of the data of all flows in the queue.").nullable(),
-    real("drops", "Packets that the queue lost, an estimate.").nullable(),
-    Field::new("ingress_bytes", Kind::U64, "Bytes of data that came to the queue."),
+    real("queue_share", "Its share of the data of all flows in the queue.").nullable(),
+    real("drops", "Packets dropped by the queue, an estimate.").nullable(),
+    Field::new("ingress_bytes", Kind::U64, "Bytes of data that entered the queue."),
     Field::new("egress_bytes", Kind::U64, "Bytes of data that left it."),
-    real("delay_max_s", "The longest time from tap to tap that was seen, in seconds.").nullable(),
+    real("delay_max_s", "Longest time from tap to tap, in seconds.").nullable(),
     Field::new(
         "control",
         Kind::Text,
-        "Its congestion control; empty without --model, and where `unnamed` says why.",
+        "Its congestion control; empty without --model, and if `unnamed` gives a reason.",
     )
     .nullable(),
     real(
         "confidence",
-        "The probability of the most probable control; empty outside of what the model was trained \
-         on, and never above how often it was right on what was held out.",
+        "Probability of the likeliest congestion control; empty outside the range of training, and \
+         never above the accuracy on held-out data.",
     )
     .nullable(),
-    real("interval_s", "The time that was looked at for it, in seconds.").nullable(),
+    real("interval_s", "Observation interval used for it, in seconds.").nullable(),
     naming::UNNAMED,
     Field::new(
         "missing",
         Kind::Text,
-        "The tap that saw nothing of it, `ingress` or `egress`, or \
-         `apart` where both saw other connections; empty where nothing is missing.",
+        "Tap that saw nothing of it, `ingress` or `egress`, or `apart` if each saw other \
+         connections; empty if nothing is missing.",
     ),
     Field::new(
         "departures",
         Kind::Text,
-        "`xmit` where departures are taken from the router's own driver, which does not \
-         see every packet; empty where a downstream tap sees all.",
+        "`xmit` if departures are measured at the router's own driver, which does not see every \
+         packet; empty if a downstream tap sees all.",
     )
     .nullable(),
     Field::new(
         "unseen_bytes",
         Kind::U64,
-        "With departures of that kind: bytes that sequence numbers went past for half a second or \
-         more and that no packet was seen to leave with, since a second after the flow is \
-         followed.",
+        "With `xmit`: bytes that sequence numbers passed for half a second or more without a \
+         packet seen to leave with them, from one second after tracking of the flow began.",
     )
     .nullable(),
 ];

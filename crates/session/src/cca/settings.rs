@@ -24,18 +24,18 @@ pub const FLOW_COUNTS: RangeInclusive<u32> = 1..=1 << 24;
 #[cfg(all(target_os = "linux", feature = "tap"))]
 const _: () = assert!(FOLLOWED_MAX == capture::tap::FLOW_COUNT_MAX);
 
-/// Slots of a period at most where packets are left out by chance, as each has a row.
+/// Slots of a period at most where packets are not sampled, as each has a row.
 const SAMPLED_SLOTS_MAX: i64 = 1 << 22;
 
 /// The same packets of the same captures are left out each time.
 const SAMPLER_SEED: u64 = 7;
 
 choice! {
-    /// What has passed a tap by the end of a slot.
+    /// Which bytes count as having passed a tap at the end of a slot.
     PassedRule: "rule of what has passed" {
-        Highest = "highest", "All before the highest byte that was seen";
+        Highest = "highest", "All up to the highest byte seen";
         First = "first",
-            "All before the first packet of the next slot: as in the paper, and biased by \
+            "All before the first packet of the next slot: as in the paper; biased by \
              retransmissions";
     }
 }
@@ -51,15 +51,15 @@ pub struct CcaSettings {
     pub egress: Vec<PathBuf>,
     /// The model that identifies congestion controls.
     pub model: Option<PathBuf>,
-    /// How often flows are reported.
+    /// Reporting interval.
     #[serde(deserialize_with = "written::duration")]
     pub every: Span,
-    /// How long a slot is, in which packets are put together.
+    /// Length of the slots into which packets are grouped.
     #[serde(deserialize_with = "written::duration")]
     pub slot: Span,
-    /// Flows that are reported each time, the heaviest; 0 for all.
+    /// Flows reported per interval, heaviest first; 0 for all.
     pub rows: usize,
-    /// What has passed a tap by the end of a slot.
+    /// Which bytes count as having passed a tap at the end of a slot.
     #[serde(deserialize_with = "written::choice")]
     pub passed: PassedRule,
     /// The share of the packets with data that two taps read.
@@ -67,8 +67,8 @@ pub struct CcaSettings {
     pub sample: f64,
     /// Whether the kernel reports every packet instead of slots.
     pub each_packet: bool,
-    /// Added to downstream timestamps; without it the smallest by which no packet leaves before it
-    /// arrived.
+    /// Added to downstream timestamps; without it the smallest with which no packet leaves before
+    /// it arrived.
     #[serde(deserialize_with = "written::offset_if_any")]
     pub egress_offset: Option<Span>,
     /// Flows that are followed at the same time.
@@ -220,7 +220,7 @@ pub enum SettingsError {
     },
     /// None, or more flows than there may be.
     Flows,
-    /// Too many slots in a period for packets that are left out by chance.
+    /// Too many slots in a period for packets that are not sampled.
     SampledSlots {
         /// So many.
         slots: i64,
@@ -246,25 +246,25 @@ impl fmt::Display for SettingsError {
         match self {
             Self::NotWhole { every, slot } => {
                 let (every, slot) = (every.as_seconds_f64(), slot.as_seconds_f64());
-                write!(f, "{every}s is no whole number of slots of {slot}s; wanted a multiple")
+                write!(f, "{every}s is not a whole number of slots of {slot}s; wanted a multiple")
             }
             Self::WithoutEffect { wanted, .. } => {
                 write!(f, "has no effect here; wanted {}, or leave it out", wanted.about())
             }
             Self::FollowedTwice => f.write_str(
-                "with two interfaces `rows` says how many flows are followed; leave it out, or \
-                 set rows to 0",
+                "with two interfaces `rows` sets how many flows are tracked; leave it out, or set \
+                 rows to 0",
             ),
             Self::Followed { asked } => {
-                write!(f, "{asked}; taps of interfaces follow {FOLLOWED_MAX} flows at most")
+                write!(f, "{asked}; live taps track at most {FOLLOWED_MAX} flows")
             }
             Self::Flows => {
                 write!(f, "wanted {} to {}", FLOW_COUNTS.start(), FLOW_COUNTS.end())
             }
             Self::SampledSlots { slots, max } => write!(
                 f,
-                "{slots} slots in a period; with packets left out by chance wanted {max} at most: \
-                 give a longer slot, or a shorter period"
+                "{slots} slots in a period; with sampled packets wanted {max} at most: give a \
+                 longer slot, or a shorter period"
             ),
         }
     }
@@ -329,7 +329,7 @@ impl CcaSettings {
         }
     }
 
-    /// Whether packets are left out by chance.
+    /// Whether packets are not sampled.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.sample < 1.0

@@ -281,7 +281,7 @@ pub fn offset(
 #[must_use]
 pub fn offset_found(offset: Span) -> String {
     format!(
-        "packets seem to leave before they came, or far too late: clocks differ; {:+.6} s are \
+        "packets seem to leave before they arrive, or far too late: clocks differ; {:+.6} s are \
          added to downstream timestamps",
         offset.as_seconds_f64()
     )

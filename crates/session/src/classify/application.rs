@@ -29,7 +29,7 @@ use crate::{KEY_COUNTS, written};
 choice! {
     /// What a model's classes are.
     Classes: "kind of class" {
-        Service = "service", "Applications, by what they speak";
+        Service = "service", "Services";
         Device = "device", "Devices, by what they are";
     }
 }
@@ -38,18 +38,18 @@ choice! {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// Folder of a trained cascade, or the name of one that ships.
+    /// Folder of a trained cascade, or the name of a shipped model.
     pub model: Option<PathBuf>,
     /// What its classes are, for rules; by the model's name where it is left out.
     #[serde(deserialize_with = "choice_if_any")]
     pub classes: Option<Classes>,
-    /// Call a flow unknown below this confidence, whatever the model says.
+    /// Label a flow unknown below this probability, whatever the model says.
     pub unknown_below: Option<f64>,
     /// Flows that wait for more packets at most.
     pub waiting_max: Option<usize>,
     /// Flows kept at most.
     pub max_flows: Option<usize>,
-    /// What a row is of; a flow where it is left out.
+    /// What each row describes; a flow where it is left out.
     #[serde(deserialize_with = "choice_if_any")]
     pub by: Option<By>,
     /// Hosts that a model with a memory of them remembers at most.
@@ -102,14 +102,14 @@ pub struct Totals {
 
 impl Application for Classify {
     const NAME: &'static str = "classify";
-    const ABOUT: &'static str = "What each flow is, from its first packets";
+    const ABOUT: &'static str = "Service or device of each flow, from its first packets";
     const EXAMPLE: &'static str = "\
-# Folder of a model of `wirelens train classify`, or the name of one that ships: services,
+# Folder of a model of `wirelens train classify`, or the name of a shipped one: services,
 # categories, devices.
 model = \"services\"
-# What its classes are, for rules: service or device.
+# Kind of its classes, for rules: service or device.
 # classes = \"service\"
-# Call a flow unknown below this confidence [default: as the model says].
+# Label a flow unknown below this probability [default: the model's threshold].
 # unknown-below = 0.5
 # waiting-max = 65536
 # max-flows = 4194304

@@ -21,21 +21,25 @@ pub(super) fn counts(
     made.extend(by_label(cascade, counts));
     for (name, about, count) in [
         ("begun_flows", "Flows, or windows of flows, that began.", counts.begun),
-        ("unknown_verdicts", "Verdicts that say unknown.", counts.unknown.total()),
+        ("unknown_verdicts", "Verdicts of unknown.", counts.unknown.total()),
         ("first_packet_verdicts", "Verdicts at the first packet.", counts.at_first_packet),
-        ("asked_again_flows", "Flows that a rule has classified again.", counts.asked_again),
+        ("asked_again_flows", "Flows classified again by a rule.", counts.asked_again),
         ("other_protocol_flows", "Flows of other protocols.", counts.other_protocols),
-        ("cut_header_flows", "Flows whose first packet was cut short.", counts.cut_headers),
-        ("merged_packet_flows", "Flows of merged packets.", counts.other_segmentation),
-        ("no_room_to_follow_flows", "Flows for which there was no room.", counts.unfollowed),
-        ("no_room_to_wait_flows", "Flows that could not wait.", counts.of(Cause::Full)),
+        ("cut_header_flows", "Flows whose first packet was truncated.", counts.cut_headers),
+        ("merged_packet_flows", "Flows with merged packets (offloads).", counts.other_segmentation),
+        ("no_room_to_follow_flows", "Flows dropped because the table was full.", counts.unfollowed),
+        (
+            "no_room_to_wait_flows",
+            "Flows decided early because too many waited.",
+            counts.of(Cause::Full),
+        ),
     ] {
         made.push(Count::total(name, about, count));
     }
-    made.push(gauge("waiting_flows", "Flows that wait for packets.", waiting as u64));
+    made.push(gauge("waiting_flows", "Flows waiting for packets.", waiting as u64));
     if cascade.memory().is_some() {
-        made.push(gauge("hosts", "Hosts that are remembered.", counts.hosts));
-        let about = "Hosts that were forgotten to make room.";
+        made.push(gauge("hosts", "Hosts in memory.", counts.hosts));
+        let about = "Hosts evicted from memory.";
         made.push(Count::total("hosts_forgotten", about, counts.hosts_forgotten));
     }
     made.extend(names.into_iter().flat_map(names_read::shown));
@@ -94,6 +98,6 @@ fn latencies(counts: &Counts) -> Count {
     let latencies = &counts.latencies;
     let sum = latencies.sum_ns() as f64 / 1e9;
     let spread = Spread { bounds: BOUNDS_S, counts: latencies.buckets().to_vec(), sum };
-    let about = "Time from the arrival of the packet that decided to the verdict.";
+    let about = "Latency from the arrival of the deciding packet to the verdict.";
     Count::histogram("decision_latency_seconds", about, spread)
 }

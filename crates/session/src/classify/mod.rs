@@ -58,7 +58,7 @@ struct VerdictsMissing {
 impl fmt::Display for VerdictsMissing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { begun, decided } = self;
-        write!(f, "verdicts are missing: {begun} begun, {decided} verdicts; please report this")
+        write!(f, "verdicts are missing: {begun} flows, {decided} verdicts; please report this")
     }
 }
 

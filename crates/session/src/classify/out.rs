@@ -14,10 +14,10 @@ use crate::choice::choice;
 use crate::outlet::{Lay, Merge, Outlet, PartOutlet, Sharing};
 
 choice! {
-    /// What a row is of.
+    /// What each row describes.
     By: "kind of row" {
         Flow = "flow", "Flow, when it is decided";
-        Host = "host", "Host, from its flows: when its label changes, and at the end";
+        Host = "host", "Host, from its flows: if its label changes, and at the end";
     }
 }
 

@@ -26,22 +26,26 @@ pub(crate) fn lines(cascade: &Cascade, counts: &Counts) -> String {
         let _ = writeln!(text, "classify: {}; {first} at the first packet", stages.join(", "));
     }
     let other_protocols = if cascade.names_protocols() {
-        "flows are neither TCP nor UDP: named by their IP protocol"
+        "flows are neither TCP nor UDP: labelled by their IP protocol"
     } else {
         "flows are neither TCP nor UDP"
     };
     for (count, what) in [
         (counts.other_protocols, other_protocols),
-        (counts.asked_again, "flows were classified again at a later stage, as a rule says"),
-        (counts.unknown.total(), "flows are unknown: the best guess is not likely enough"),
-        (counts.cut_headers, "flows began with a packet cut short of the headers looked at"),
-        (counts.other_segmentation, "flows had packets merged by an offload; none had in training"),
-        (counts.hosts, "hosts are remembered"),
-        (counts.hosts_forgotten, "hosts were forgotten to make room (more with --hosts-max)"),
-        (counts.unfollowed, "flows found no room to be followed (more with --waiting-max)"),
+        (counts.asked_again, "flows were classified again at a later stage, by a rule"),
+        (counts.unknown.total(), "flows are unknown: the likeliest class is below the threshold"),
+        (counts.cut_headers, "flows began with a packet truncated within the headers used"),
+        (counts.other_segmentation, "flows had packets merged by an offload; no training flow had"),
+        (counts.hosts, "hosts are in memory"),
+        (counts.hosts_forgotten, "hosts were evicted from memory (more fit with --hosts-max)"),
+        (
+            counts.unfollowed,
+            "flows were not tracked, as the table was full (more fit with \
+                             --waiting-max)",
+        ),
         (
             counts.of(Cause::Full),
-            "flows found no room to wait (more with --waiting-max): the last model asked decided",
+            "flows could not wait (more can with --waiting-max): the last model used decided",
         ),
     ] {
         if count > 0 {
@@ -58,8 +62,8 @@ fn latencies(counts: &Counts) -> String {
     let (Some(median), Some(p99)) = (quantile(500), quantile(990)) else { return String::new() };
     let largest = microseconds(latencies.largest_ns());
     format!(
-        "classify: latency of {} verdicts that a frame decided: p50 {median}, p99 {p99}, \
-         max {largest}\n",
+        "classify: latency of {} verdicts decided by a frame: p50 {median}, p99 {p99}, max \
+         {largest}\n",
         latencies.total()
     )
 }

@@ -33,8 +33,8 @@ use row::FlowRow;
 choice! {
     /// Records of which tool.
     Style: "format" {
-        Eve = "eve", "Events as Suricata writes them (EVE), one JSON object a line";
-        Zeek = "zeek", "Logs as Zeek writes them, tab-separated";
+        Eve = "eve", "Events in Suricata's format (EVE), one JSON object per line";
+        Zeek = "zeek", "Logs in Zeek's format, tab-separated";
         ZeekJson = "zeek-json", "The same logs as JSON lines";
         Ipfix = "ipfix", "IPFIX messages, to a file or a collector";
     }
@@ -158,7 +158,7 @@ impl Export {
             return refused("output", "Zeek's logs are several files; give a folder");
         }
         if is_ipfix && path.as_os_str() == "-" {
-            return refused("output", "messages are no text; give a file, or a collector");
+            return refused("output", "messages are not text; give a file, or a collector");
         }
         if options.rotate_time.is_some_and(|time| time.as_ns() <= 0) {
             return refused("rotate-time", "wanted a length of time above 0");
@@ -187,7 +187,7 @@ impl Export {
             return refused("rotate-time", "partitions are of time already; leave it out");
         }
         if self.force {
-            return refused("force", "parts are added beside those that are there; leave it out");
+            return refused("force", "existing parts are kept; leave it out");
         }
         Ok(())
     }

@@ -103,7 +103,7 @@ impl Settings {
         match idle.into_iter().find(|(_, is_given)| *is_given) {
             Some((key, _)) => Err(Refusal::of(
                 key,
-                format_args!("records of {} have fields of their own; leave it out", format.name()),
+                format_args!("records of {} have their own fields; leave it out", format.name()),
             )),
             None => Ok(()),
         }
@@ -145,12 +145,12 @@ impl Flows {
 
 impl Application for Flows {
     const NAME: &'static str = "flows";
-    const ABOUT: &'static str = "Who talks to whom: every flow when it has ended";
+    const ABOUT: &'static str = "Flow records: every flow when it has ended";
     const EXAMPLE: &'static str = "\
-# A flow ends after this long without a packet, and is cut at this age.
+# Idle timeout, and active timeout.
 # idle-timeout = \"120s\"
 # active-timeout = \"1800s\"
-# Cut each flow at the borders of windows of this length.
+# Split flows at the boundaries of windows of this length.
 # window = \"60s\"
 # Add statistics of sizes, gaps and flags.
 # stats = false
@@ -159,10 +159,10 @@ impl Application for Flows {
 # Column names: those of wirelens or of nfstream.
 # names = \"wirelens\"
 # max-flows = 4194304
-# Add names and protocols that the payload shows; as pseudonyms by the key in a file.
+# Add names and protocols from the payload; as pseudonyms, with the key in a file.
 # read-names = false
 # hash-names = \"names.key\"
-# Rows in folders by time, or in files that end by size or by the time of packets.
+# Partition rows into folders by time, or rotate files by size or by packet time.
 # partition = \"hour\"
 # rotate-bytes = \"100M\"
 # rotate-time = \"1h\"
@@ -202,7 +202,7 @@ impl Application for Flows {
         if settings.names == Names::Nfstream && settings.reads_names() {
             return Err(Refusal::of(
                 "read-names",
-                "NFStream's columns are other ones; leave `names` or `read-names` out",
+                "not with the columns of NFStream; leave `names` or `read-names` out",
             ));
         }
         settings.check_format()?;

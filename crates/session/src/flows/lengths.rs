@@ -17,7 +17,7 @@ pub(super) const LENGTHS: [Field; 9] = joined(&[
         count("dst_payload_bytes", "Bytes of its payload, above TCP, UDP or ICMP."),
         text(
             "tcp_history",
-            "Kinds of TCP segments in the order in which each first came, upper case from the \
+            "Kinds of TCP segments in the order of their first occurrence, upper case from the \
              source: S SYN, H SYN and ACK, A ACK alone, D data, F FIN, R RST, I FIN and RST, Q \
              other pairs.",
         ),

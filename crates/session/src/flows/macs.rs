@@ -16,12 +16,13 @@ use super::row::{Kept, Row, text};
 pub(super) const MACS: [Field; 2] = [
     text(
         "src_mac",
-        "MAC address of the source in the flow's first frame; empty where the link has none.",
+        "MAC address of the source in the flow's first frame; empty if the link has none.",
     )
     .nullable(),
     text(
         "dst_mac",
-        "MAC address of the destination there; of a Linux cooked capture once it has answered.",
+        "MAC address of the destination in that frame; in a Linux cooked capture only after a \
+         reply.",
     )
     .nullable(),
 ];

@@ -40,7 +40,7 @@ choice! {
     /// Whose names columns have.
     Names: "set of names" {
         Wirelens = "wirelens", "Our own";
-        Nfstream = "nfstream", "NFStream's, statistics included, for programs written for it";
+        Nfstream = "nfstream", "NFStream's, with statistics, for programs written for it";
     }
 }
 

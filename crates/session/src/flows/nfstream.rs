@@ -15,8 +15,8 @@ use crate::captures::Captures;
 const NS_PER_MS: i64 = 1_000_000;
 
 const FLOW: [Field; 16] = [
-    count("id", "Number of the flow, from 0 on in the order of the rows."),
-    small("expiration_id", "0 where it ended by itself or with the input, 1 where it was cut."),
+    count("id", "Number of the flow, from 0 in the order of the rows."),
+    small("expiration_id", "0 if it ended by itself or with the input, 1 if it was split."),
     text("src_ip", "Address of the source, which sent the first packet."),
     text("src_mac", "MAC address of the source in the first frame.").nullable(),
     text("src_oui", "Its first three bytes, which name the vendor.").nullable(),
@@ -28,8 +28,8 @@ const FLOW: [Field; 16] = [
     small("protocol", "Number of the IP protocol."),
     small("ip_version", "4 or 6."),
     small("vlan_id", "Outermost VLAN of the first packet, or 0."),
-    count("bidirectional_first_seen_ms", "Earliest stamp, milliseconds since the epoch."),
-    count("bidirectional_last_seen_ms", "Latest stamp, milliseconds since the epoch."),
+    count("bidirectional_first_seen_ms", "Earliest timestamp, milliseconds since the epoch."),
+    count("bidirectional_last_seen_ms", "Latest timestamp, milliseconds since the epoch."),
     count("bidirectional_duration_ms", "Time between the two."),
 ];
 
@@ -43,8 +43,8 @@ macro_rules! side {
     };
     (times $side:literal) => {
         [
-            count(concat!($side, "_first_seen_ms"), "Earliest stamp of this side, or 0."),
-            count(concat!($side, "_last_seen_ms"), "Latest stamp of this side, or 0."),
+            count(concat!($side, "_first_seen_ms"), "Earliest timestamp of this direction, or 0."),
+            count(concat!($side, "_last_seen_ms"), "Latest timestamp of this direction, or 0."),
             count(concat!($side, "_duration_ms"), "Time between the two."),
         ]
     };

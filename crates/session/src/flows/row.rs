@@ -49,7 +49,7 @@ const FLAGS_ABOUT: &str = "TCP flags of all its packets, or-ed: FIN 1, SYN 2, RS
                            ACK 16, URG 32, ECE 64, CWR 128.";
 
 pub(super) const WINDOW: [Field; 1] =
-    [stamp("window_start_ns", "Start of the window; empty where the capture tells no time.")
+    [stamp("window_start_ns", "Start of the window; empty if the capture has no timestamps.")
         .nullable()];
 
 pub(super) const FLOW: [Field; 16] = [
@@ -59,8 +59,8 @@ pub(super) const FLOW: [Field; 16] = [
     small("src_port", "Its port; the message type for ICMP."),
     text("dst_ip", "The other address."),
     small("dst_port", "Its port; the counterpart's type or the code for ICMP."),
-    stamp("first_ns", "Earliest stamp; empty where the capture tells no time.").nullable(),
-    stamp("last_ns", "Latest stamp; empty where the capture tells no time.").nullable(),
+    stamp("first_ns", "Earliest timestamp; empty if the capture has none.").nullable(),
+    stamp("last_ns", "Latest timestamp; empty if the capture has none.").nullable(),
     count("src_packets", "Packets from the source."),
     count("src_bytes", "Their bytes on the wire, link header included."),
     count("dst_packets", "Packets from the destination."),
@@ -124,10 +124,10 @@ macro_rules! flag_counts {
 }
 
 pub(super) const SIDE_TIMES: [Field; 4] = [
-    stamp("src_first_ns", "Earliest stamp from the source.").nullable(),
-    stamp("src_last_ns", "Latest stamp from the source.").nullable(),
-    stamp("dst_first_ns", "Earliest stamp from the destination.").nullable(),
-    stamp("dst_last_ns", "Latest stamp from the destination.").nullable(),
+    stamp("src_first_ns", "Earliest timestamp from the source.").nullable(),
+    stamp("src_last_ns", "Latest timestamp from the source.").nullable(),
+    stamp("dst_first_ns", "Earliest timestamp from the destination.").nullable(),
+    stamp("dst_last_ns", "Latest timestamp from the destination.").nullable(),
 ];
 
 const BOTH_SPREADS: [Field; 8] = spreads!("both", "of either side");
@@ -168,12 +168,12 @@ pub(super) const STATISTICS: [Field; 52] = joined(&[
 
 /// What a trained cascade says of a flow.
 pub(super) const LABEL: [Field; 7] = [
-    text("label", "What the flow is: a class of the model, its IP protocol, or unknown."),
-    real("confidence", "How likely the label is right; empty for unknown.").nullable(),
-    text("guess", "The likeliest class, also where the label is unknown."),
-    real("guess_confidence", "How likely the guess is right."),
-    text("stage", "The model that decided: fastest, fast or slow; none where the protocol did."),
-    small("packets_used", "Packets of the flow that it was shown."),
+    text("label", "Label of the flow: a class of the model, its IP protocol, or unknown."),
+    real("confidence", "Probability that the label is right; empty for unknown.").nullable(),
+    text("guess", "Likeliest class, also if the label is unknown."),
+    real("guess_confidence", "Probability that the likeliest class is right."),
+    text("stage", "Model that decided: fastest, fast or slow; none if the protocol did."),
+    small("packets_used", "Packets of the flow that the model used."),
     text("model", "Name of the cascade, and the start of its SHA-256."),
 ];
 
@@ -181,30 +181,30 @@ pub(super) const LABEL: [Field; 7] = [
 pub(super) const NAMES: [Field; 9] = [
     text(
         "app_protocol",
-        "Application protocol that the payload shows, such as tls, quic, dns, http or ssh.",
+        "Application protocol found in the payload, such as tls, quic, dns, http or ssh.",
     )
     .nullable(),
     text(
         "server_name",
-        "Server that the client named: SNI of TLS or QUIC, host of HTTP/1; control characters \
+        "Server name sent by the client: SNI of TLS or QUIC, host of HTTP/1; control characters \
          escaped.",
     )
     .nullable(),
     text(
         "resolved_name",
-        "Name for which DNS gave the client the server's address, before this flow.",
+        "Name that DNS resolved to the server's address for this client, before this flow.",
     )
     .nullable(),
-    text("dns_query", "First name that a flow of DNS, mDNS or LLMNR asks for.").nullable(),
-    text("dns_query_type", "Type of record asked for, such as A, AAAA or HTTPS.").nullable(),
-    text("tls_version", "Highest version of TLS that the client offers.").nullable(),
-    text("alpn", "Application protocols that the client offers (ALPN), in its order.").nullable(),
-    text("ja4", "JA4 fingerprint of the client's TLS hello; empty where it was cut short.")
-        .nullable(),
+    text("dns_query", "First name queried by a flow of DNS, mDNS or LLMNR.").nullable(),
+    text("dns_query_type", "Record type of the query, such as A, AAAA or HTTPS.").nullable(),
+    text("tls_version", "Highest TLS version offered by the client.").nullable(),
+    text("alpn", "Application protocols offered by the client (ALPN), in its order.").nullable(),
+    text("ja4", "JA4 fingerprint of the TLS ClientHello; empty if that was truncated.").nullable(),
     Field::new(
         "ech_offered",
         Kind::I8,
-        "1 where the client offers Encrypted Client Hello: server_name may be a public one; else 0.",
+        "1 if the client offers Encrypted Client Hello, so that server_name may be a public one; \
+         else 0.",
     )
     .nullable(),
 ];

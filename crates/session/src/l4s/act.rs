@@ -61,7 +61,7 @@ impl Acting {
         // The program first: it is detached when nobody holds it.
         drop(marker);
         let put_back = off.map_or(Ok(()), Off::put_back);
-        (lines, put_back.err().map(|error| format!("l4s: offloads were not put back: {error}")))
+        (lines, put_back.err().map(|error| format!("l4s: offloads were not restored: {error}")))
     }
 }
 
@@ -79,12 +79,12 @@ impl Off {
         let lines = offloads.put_back_by();
         let started = Guard::start(&lock, &lines);
         let guard = started.map_err(|error| {
-            Refusal::new(format_args!("sh, which puts offloads back if this is killed: {error}"))
+            Refusal::new(format_args!("sh, which restores offloads if this is killed: {error}"))
         })?;
         offloads.switch_off().map_err(Refusal::new)?;
         let needs_ethtool = lines.iter().any(|line| line.starts_with("ethtool "));
         let more = if needs_ethtool && !guard::is_installed("ethtool") {
-            "; ethtool is not installed, without which they stay off if this is killed"
+            "; ethtool is not installed: they stay off if this is killed"
         } else {
             ""
         };
@@ -124,8 +124,7 @@ fn lines(interface: &str, counts: &EcnCounts) -> String {
     }
     if counts.budgets_expired > 0 {
         text.push_str(&format!(
-            "l4s: {interface}: {} budgets expired in the kernel: this process was not there in \
-             time to end them\n",
+            "l4s: {interface}: {} budgets expired in the kernel before this process ended them\n",
             counts.budgets_expired
         ));
     }

@@ -63,11 +63,11 @@ impl Application for L4s {
     const ABOUT: &'static str =
         "Predicted latency of packets in either queue of an L4S router, and what to re-mark";
     const EXAMPLE: &'static str = "\
-# A latency model: the one that ships, or a folder that `wirelens train l4s` wrote.
+# Latency model: the shipped one, or a folder that `wirelens train l4s` wrote.
 model = \"l4s\"
-# Where the flows go that are followed; no other flow is.
+# Destinations of the flows to track; no other flow is touched.
 to = [\"192.0.2.1:443\"]
-# Reporting interval; of captures one row for each flow unless given, of interfaces 1s.
+# Reporting interval [default: 1s on interfaces, one row per flow for captures].
 # every = \"1s\"
 # Re-mark if the classic queue is predicted to be faster by this, up to this share of L4S packets.
 # margin = \"3ms\"
@@ -75,7 +75,7 @@ to = [\"192.0.2.1:443\"]
 # Packets keep their marking if ACKs stopped for this long, or a prediction is this late.
 # silence = \"500ms\"
 # late = \"5ms\"
-# Fine-tune the model this often, on the last minute; never, unless given.
+# Fine-tune the model this often, on the last minute [default: never].
 # tune = \"5m\"
 ";
 

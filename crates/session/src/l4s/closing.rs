@@ -52,7 +52,7 @@ fn foreign_line(follower: &Follower) -> String {
         return String::new();
     };
     format!(
-        "l4s: the lowest latency is {}; the model was trained for {} to {} and decides nothing \
+        "l4s: the minimum latency is {}; the model was trained for {} to {} and does not apply \
          here; train one on traces of this path (wirelens train l4s)\n",
         ms(Some(floor_ns)),
         ms(Some(low_ns)),
@@ -132,14 +132,14 @@ fn remark_line(follower: &Follower) -> String {
     let Hits { remarked, missed, wrong } = follower.hits;
     if remarked + wrong > 0 {
         text.push_str(&format!(
-            "l4s: decisions are for next packets: of those that left re-marked {remarked} were to \
-             be by their own prediction and {wrong} were not; {missed} that were to be were not \
-             re-marked\n"
+            "l4s: decisions apply to next packets: of the re-marked ones, their own prediction \
+             agreed for {remarked} and not for {wrong}; {missed} were not re-marked although \
+             predicted to be\n"
         ));
     }
     if kernel.failed > 0 {
         text.push_str(&format!(
-            "l4s: {} packets were not re-marked, as the kernel did not let them be written to\n",
+            "l4s: {} packets were not re-marked, as the kernel did not allow writing to them\n",
             kernel.failed
         ));
     }
@@ -150,7 +150,7 @@ fn tuning_line(counts: TuningCounts) -> String {
     let TuningCounts { done, worse, failed, skipped, busy, stopped, examples } = counts;
     format!(
         "l4s: model fine-tuned {done} times on {examples} examples; {worse} not better than \
-         before, {skipped} skipped for want of examples, {busy} not begun in time, {failed} \
+         before, {skipped} skipped for lack of examples, {busy} not started in time, {failed} \
          failed, {stopped} stopped\n"
     )
 }
@@ -161,13 +161,12 @@ fn missed_lines(follower: &Follower) -> String {
     let mut text = String::new();
     if measured == 0 {
         text.push_str(
-            "l4s: no packet was acknowledged: was it captured at the receiver, or in one direction \
-             only? wanted: both directions at the sender\n",
+            "l4s: no packet was acknowledged; wanted: both directions, captured at the sender\n",
         );
     }
     let of = follower.latency().counts();
     for (count, what) in [
-        (follower.missed.unclear, "packets have no latency: it is not known which copy was ACKed"),
+        (follower.missed.unclear, "packets have no latency: it is unknown which copy was ACKed"),
         (
             follower.missed.segmented,
             "packets left as several segments, with one ECN field for all; predictions are for \
@@ -175,11 +174,11 @@ fn missed_lines(follower: &Follower) -> String {
         ),
         (
             follower.missed.flows,
-            "flows are not followed: there may be 4096 in a period; a shorter --every makes room",
+            "flows are not tracked: the maximum is 4096 per period; try a shorter --every",
         ),
-        (follower.time.steps, "times the clock was set back by more than 10 ms; time went on"),
+        (follower.time.steps, "times the clock was set back by more than 10 ms, which was ignored"),
         (of.no_time, "packets have no timestamp"),
-        (of.unreadable, "packets of named flows are fragments, or their headers are cut off"),
+        (of.unreadable, "packets of named flows are fragments, or their headers are truncated"),
     ] {
         if count > 0 {
             text.push_str(&format!("l4s: {count} {what}\n"));

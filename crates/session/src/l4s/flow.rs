@@ -36,7 +36,7 @@ pub(super) struct Sums {
     pub(super) counts: MarkerCounts,
     /// Measured latencies.
     pub(super) latencies: OfQueue<Histogram>,
-    /// Packets of which a latency was both predicted and measured.
+    /// Packets with both a predicted and a measured latency.
     pub(super) compared: u64,
     /// By how much both differ, of all of them.
     error_ns: f64,

@@ -79,7 +79,7 @@ impl Lag {
 /// What was not followed, and why.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Missed {
-    /// Flows for which there was no room.
+    /// Flows dropped because the table was full.
     pub(super) flows: u64,
     /// Packets without a latency whose acknowledgement came: of retransmitted bytes, for example.
     pub(super) unclear: u64,

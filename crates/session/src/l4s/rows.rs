@@ -14,8 +14,8 @@ const fn count(name: &'static str, about: &'static str) -> Field {
 
 /// The columns.
 pub(super) const SCHEMA: Schema = &[
-    Field::new("start_ns", Kind::TimestampNs, "When the period begins."),
-    count("period_ns", "How long it is, in nanoseconds."),
+    Field::new("start_ns", Kind::TimestampNs, "Start of the period."),
+    count("period_ns", "Its length, in nanoseconds."),
     Field::new("community_id", Kind::Text, "Flow: Community ID v1, seed 0."),
     Field::new("src_ip", Kind::Text, "Sender."),
     Field::new("src_port", Kind::U16, "Its port."),
@@ -23,7 +23,10 @@ pub(super) const SCHEMA: Schema = &[
     Field::new("dst_port", Kind::U16, "Its port."),
     count("packets", "Packets with data, SYN or FIN that left."),
     count("l4s_packets", "Of these, L4S packets: ECT(1), or re-marked from it."),
-    count("decided", "L4S packets that were decided to be re-marked: each is for a next packet."),
+    count(
+        "decided",
+        "L4S packets decided to be re-marked; each decision applies to a next packet.",
+    ),
     count("kept", "L4S packets that the L4S queue was predicted to serve well enough."),
     count(
         "rare",
@@ -33,7 +36,7 @@ pub(super) const SCHEMA: Schema = &[
     count("limited", "The same, as the share was at its limit."),
     count("silent", "The same, as ACKs had stopped."),
     count("unknown", "The same: no ACK yet, or a path unlike those that trained the model."),
-    count("late", "The same, as the prediction came too late."),
+    count("late", "The same, as the prediction was too late."),
     count(
         "remarked",
         "Packets that the kernel re-marked, or with --dry-run would have; empty without either.",
@@ -50,7 +53,7 @@ pub(super) const SCHEMA: Schema = &[
     count("classic_measured", "Packets of the classic queue with a measured latency."),
     count("classic_p50_ns", "Their median latency, up to the ACK, in nanoseconds.").nullable(),
     count("classic_p99_ns", "Their 99th percentile.").nullable(),
-    count("compared", "Packets of which a latency was both predicted and measured."),
+    count("compared", "Packets with both a predicted and a measured latency."),
     count("error_mean_ns", "Mean absolute error of the prediction, in nanoseconds.").nullable(),
 ];
 
@@ -85,7 +88,7 @@ pub struct Row {
     pub remarked: Option<u64>,
     /// Measured latencies.
     pub measured: OfQueue<Measured>,
-    /// Packets of which a latency was both predicted and measured.
+    /// Packets with both a predicted and a measured latency.
     pub compared: u64,
     /// The mean absolute error of predictions.
     pub error_mean_ns: Option<u64>,

@@ -16,7 +16,7 @@ use crate::written;
 pub struct L4sSettings {
     /// Folder of a latency model.
     pub model: Option<PathBuf>,
-    /// Where the flows go that are followed; no other flow is.
+    /// Destinations of the flows to track; no other flow is touched.
     pub to: Vec<Target>,
     /// A row for each flow and period of this length; none for one row of all of a capture.
     #[serde(deserialize_with = "written::duration_if_any")]
@@ -63,13 +63,13 @@ impl L4sSettings {
         if self.model.is_none() {
             return Err(Refusal::of(
                 "model",
-                "none was given; wanted: l4s, which ships, or a folder of `wirelens train l4s`",
+                "missing; wanted: l4s, the shipped model, or a folder of `wirelens train l4s`",
             ));
         }
         if self.to.is_empty() {
             return Err(Refusal::of(
                 "to",
-                "no flows are named; wanted: where they go, such as 192.0.2.1:443",
+                "no flows are named; wanted: their destinations, such as 192.0.2.1:443",
             ));
         }
         if !(0.0..=1.0).contains(&self.max_share) {

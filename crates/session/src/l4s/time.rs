@@ -12,7 +12,7 @@ pub(super) struct Time {
     now_ns: Option<i64>,
     /// What is added to stamps.
     shift_ns: i64,
-    /// How often the clock was set back.
+    /// Times that the clock was set back.
     pub(super) steps: u64,
 }
 

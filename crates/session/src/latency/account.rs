@@ -105,13 +105,13 @@ pub(super) fn shown(sums: &Sums, latency: &latency::Latency) -> Vec<Count> {
 fn about(name: &str) -> &'static str {
     match name {
         "rtt_samples" => "RTT samples, of flows that have ended.",
-        "measured_packets" => "Packets that wait for an answer, of flows that have ended.",
+        "measured_packets" => "Packets that await an answer, of flows that have ended.",
         "retransmitted_packets" => "Of these, retransmissions.",
-        "no_place_packets" => "Packets of flows for which there was no room.",
+        "no_place_packets" => "Packets of flows that did not fit into the table.",
         "no_time_packets" => "Packets without a timestamp.",
-        "unreadable_packets" => "Fragments, and headers that were cut short.",
-        "other_packets" => "Packets of protocols that are not answered visibly.",
-        _ => "As its name says, of flows that have ended.",
+        "unreadable_packets" => "Fragments, and truncated headers.",
+        "other_packets" => "Packets of protocols without visible answers.",
+        _ => "Packets of this kind, of flows that have ended.",
     }
 }
 
@@ -151,19 +151,16 @@ pub(super) fn said(sums: &Sums, latency: &latency::Latency) -> String {
     }
     if sums.packets > 0 && sums.rtts == 0 {
         text.push_str(
-            "latency: nothing was answered: the capture may hold one direction only; capture both, \
-             or give the other tap with --egress\n",
+            "latency: no packet was answered: the capture may have only one direction; capture \
+             both, or give the other tap with --egress\n",
         );
     }
     for (count, what) in [
-        (
-            of.no_place,
-            "packets are of flows for which there was no room; --max-flows sets how many",
-        ),
+        (of.no_place, "packets are of flows beyond the maximum; --max-flows sets it"),
         (sums.unseen_acks, "ACKs are of data that the tap did not see"),
-        (sums.unranked, "RTT samples found no room in a histogram; quantiles lack them"),
+        (sums.unranked, "RTT samples did not fit into a histogram; quantiles lack them"),
         (sums.random_spin_flows, "QUIC flows have random spin bits, which measure nothing"),
-        (left_out, "latencies are of senders for which there was no room"),
+        (left_out, "latencies are of senders beyond the maximum"),
         (of.no_time, "packets have no timestamp"),
     ] {
         if count > 0 {

@@ -73,16 +73,16 @@ impl Application for Latency {
     const ABOUT: &'static str =
         "RTT, jitter, retransmissions and queueing delay per flow, destination or packet";
     const EXAMPLE: &'static str = "\
-# A row for each: flow, destination or packet.
+# One row per flow, destination or packet.
 # by = \"flow\"
-# Destinations only: a row for each period; required on an interface.
+# Destinations only: one row per period; required on an interface.
 # every = \"10s\"
 # Shortest delayed-ACK timer: later ACKs of single packets are marked.
 # delayed-ack = \"35ms\"
 # Sharp change: at least both of these from one latency to the next.
 # sharp-change = \"20ms\"
 # sharp-share = 0.2
-# Flows measured at once, and packets that wait for an ACK, of all flows.
+# Maximum numbers of flows measured, and of packets that wait for an ACK, over all flows.
 # max-flows = 262144
 # max-waiting = 1048576
 # Second tap: measure one-way delays from [input] to these captures. An offset is added to their

@@ -37,28 +37,28 @@ macro_rules! columns {
             $($first,)?
             Field::new("dst_ip", Kind::Text, "Address that answers."),
             Field::new("rtt_count", Kind::U64, "RTT samples from the tap to it and back."),
-            Field::new("rtt_min_ns", Kind::U64, "The least of them, in nanoseconds.").nullable(),
+            Field::new("rtt_min_ns", Kind::U64, "Their minimum, in nanoseconds.").nullable(),
             Field::new("rtt_p50_ns", Kind::U64, "Their median, within 0.8 %.").nullable(),
             Field::new("rtt_p90_ns", Kind::U64, "Their 90th percentile.").nullable(),
             Field::new("rtt_p99_ns", Kind::U64, "Their 99th percentile.").nullable(),
-            Field::new("rtt_max_ns", Kind::U64, "The largest of them.").nullable(),
+            Field::new("rtt_max_ns", Kind::U64, "Their maximum.").nullable(),
             Field::new("jitter_ns", Kind::U64, "Their jitter as RFC 3550 estimates it.").nullable(),
-            Field::new("queue_p50_ns", Kind::U64, "Queueing delay: the median above the least.")
+            Field::new("queue_p50_ns", Kind::U64, "Queueing delay: the median above the minimum.")
                 .nullable(),
             Field::new(
                 "queue_p99_ns",
                 Kind::U64,
-                "Queueing delay: the 99th percentile above the least.",
+                "Queueing delay: the 99th percentile above the minimum.",
             )
             .nullable(),
             Field::new("packets", Kind::U64, "Packets that it has to answer."),
             Field::new(
                 "retransmissions",
                 Kind::U64,
-                "Of those, packets with bytes that were seen before.",
+                "Of those, retransmissions: packets with bytes seen before.",
             ),
             Field::new("unmeasured", Kind::U64, "Of those, packets without a latency."),
-            Field::new("held_acks", Kind::U64, "Latencies that hold the wait for a delayed ACK."),
+            Field::new("held_acks", Kind::U64, "Latencies including the wait for a delayed ACK."),
             Field::new(
                 "sharp_changes",
                 Kind::U64,
@@ -77,7 +77,7 @@ macro_rules! columns {
 pub(super) const SCHEMA: Schema = columns!();
 /// The same of each period.
 pub(super) const PERIOD_SCHEMA: Schema =
-    columns!(Field::new("start_ns", Kind::TimestampNs, "When the period begins."));
+    columns!(Field::new("start_ns", Kind::TimestampNs, "Start of the period."));
 
 impl Line {
     fn above_min(rtt: &Rtt, share: f64) -> Option<u64> {

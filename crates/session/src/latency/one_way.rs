@@ -59,14 +59,14 @@ pub(super) const SCHEMA: Schema = &[
     Field::new("unseen", Kind::U64, "Packets that only the other tap saw."),
     Field::new("backwards", Kind::U64, "Packets that arrive before they leave, by these clocks."),
     Field::new("delay_count", Kind::U64, "Packets whose one-way delay was measured."),
-    ns("delay_min_ns", "The least delay from tap to tap, in nanoseconds."),
+    ns("delay_min_ns", "Minimum delay from tap to tap, in nanoseconds."),
     ns("delay_p50_ns", "The median, within 0.8 %."),
     ns("delay_p90_ns", "The 90th percentile."),
     ns("delay_p99_ns", "The 99th percentile."),
     ns("delay_max_ns", "The largest."),
     ns("jitter_ns", "Interarrival jitter as RFC 3550 estimates it."),
-    ns("queue_p50_ns", "Queueing delay: the median above the least."),
-    ns("queue_p99_ns", "Queueing delay: the 99th percentile above the least."),
+    ns("queue_p50_ns", "Queueing delay: the median above the minimum."),
+    ns("queue_p99_ns", "Queueing delay: the 99th percentile above the minimum."),
     Field::new("sharp_changes", Kind::U64, "Sharp changes from one delay to the next."),
 ];
 
@@ -202,9 +202,10 @@ pub(super) fn open(
 
 fn offset_said(found: Offset) -> String {
     let assumption = if found.is_symmetric {
-        "assumed: the least delay is the same in both directions"
+        "assumed: the smallest delay is the same in both directions"
     } else {
-        "packets go one way only; assumed: the least delay is 0, so delays are those above it"
+        "packets go in one direction only; assumed: the smallest delay is 0, so delays are \
+         relative to it"
     };
     format!(
         "latency: egress clock: {:+.6} s are added to its timestamps ({assumption}); \
@@ -346,8 +347,11 @@ impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
             .collect();
         lines.push_str(&totals_said(&flows_found, counts.matched, drift));
         for (count, what) in [
-            (counts.elsewhere + left as u64, "packets are of flows that one tap alone saw"),
-            (counts.no_room, "packets found no room; --max-waiting and --max-flows set how many"),
+            (counts.elsewhere + left as u64, "packets are of flows seen at one tap only"),
+            (
+                counts.no_room,
+                "packets exceeded a table; --max-waiting and --max-flows set its size",
+            ),
         ] {
             if count > 0 {
                 lines.push_str(&format!("latency: {count} {what}\n"));
@@ -387,10 +391,10 @@ fn at_both(counts: &OneWayCounts, left: u64) -> Vec<Count> {
         Count::total("matched_packets", "Packets seen at both taps.", counts.matched),
         Count::total(
             "elsewhere_packets",
-            "Packets of flows that one tap alone saw.",
+            "Packets of flows seen at one tap only.",
             counts.elsewhere + left,
         ),
-        Count::total("no_room_packets", "Packets for which there was no room.", counts.no_room),
+        Count::total("no_room_packets", "Packets that did not fit into the table.", counts.no_room),
     ]
 }
 
@@ -415,7 +419,7 @@ fn totals_said(flows: &[Between], matched: u64, drift: Option<f64>) -> String {
         format!("latency: {matched} packets seen at both taps; {lost} lost between them\n");
     if backwards > 0 {
         text.push_str(&format!(
-            "latency: {backwards} packets arrive before they leave: clocks differ by more than \
+            "latency: {backwards} packets arrive before they leave: the clocks differ by more than \
              their offset\n"
         ));
     }

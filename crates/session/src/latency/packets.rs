@@ -30,9 +30,9 @@ pub(super) const SCHEMA: Schema = &[
     Field::new("protocol", Kind::Text, "IP protocol."),
     Field::new("src_ip", Kind::Text, "Sender."),
     Field::new("src_port", Kind::U16, "Its port."),
-    Field::new("dst_ip", Kind::Text, "Receiver: who answers."),
+    Field::new("dst_ip", Kind::Text, "Receiver, which answers."),
     Field::new("dst_port", Kind::U16, "Its port."),
-    Field::new("seq", Kind::U32, "First sequence number; empty where it is not TCP.").nullable(),
+    Field::new("seq", Kind::U32, "First sequence number; empty if it is not TCP.").nullable(),
     Field::new("wire_len", Kind::U32, "Size: bytes on the wire, link header included."),
     Field::new("len", Kind::U32, "Sequence numbers it takes up; payload bytes of UDP."),
     ns("latency_ns", "Latency: from the tap to the receiver and back; empty with a cause."),
@@ -52,13 +52,13 @@ pub(super) const SCHEMA: Schema = &[
     Field::new(
         "held",
         Kind::Text,
-        "Whether the ACK was delayed: `no`; `covered`, where it answers a later packet; `lone`, \
-         where the receiver's timer may have sent it.",
+        "Whether the ACK was delayed: `no`; `covered`, if it answers a later packet; `lone`, if \
+         the receiver's timer may have sent it.",
     )
     .nullable(),
     ns("wait_ns", "Of the latency, the wait for the later packet that the ACK answers."),
-    Field::new("answered", Kind::U16, "1 where the ACK answers this packet: an RTT sample."),
-    Field::new("place", Kind::Text, "`new`, `retransmission`, or `late` where it fills a gap."),
+    Field::new("answered", Kind::U16, "1 if the ACK answers this packet: an RTT sample."),
+    Field::new("place", Kind::Text, "`new`, `retransmission`, or `late` if it fills a gap."),
     Field::new("ecn", Kind::Text, "ECN codepoint at the tap: `not-ect`, `ect0`, `ect1` or `ce`."),
     Field::new(
         "queue",

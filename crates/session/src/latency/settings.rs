@@ -11,9 +11,9 @@ use crate::choice::choice;
 use crate::{KEY_COUNTS, written};
 
 choice! {
-    /// What a row is of.
+    /// What each row describes.
     By: "kind of row" {
-        Flow = "flow", "Flow: round trips to both of its ends, when it has ended";
+        Flow = "flow", "Flow: RTT to both of its ends, when it has ended";
         Destination = "destination", "Address that answers, over all flows";
         Packet = "packet", "Packet, when it was answered";
     }
@@ -33,7 +33,7 @@ choice! {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LatencySettings {
-    /// What a row is of.
+    /// What each row describes.
     #[serde(deserialize_with = "written::choice")]
     pub by: By,
     /// Destinations are reported for each period of this length.
@@ -125,7 +125,7 @@ impl LatencySettings {
         if self.delayed_ack.is_some() {
             return Err(Refusal::of(
                 "delayed-ack",
-                "no ACKs are looked at with egress; leave one of them out",
+                "ACKs are not used with egress; leave one of them out",
             ));
         }
         Ok(())

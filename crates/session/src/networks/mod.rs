@@ -115,11 +115,7 @@ macro_rules! columns {
             Field::new(
                 concat!($side, "_mac_vendor"),
                 Kind::Text,
-                concat!(
-                    "Vendor of ",
-                    $side,
-                    "_mac; empty for addresses that hosts draw at random."
-                ),
+                concat!("Vendor of ", $side, "_mac; empty for randomised addresses."),
             )
             .nullable(),
         ]
@@ -311,7 +307,7 @@ fn text(rows: &Columns, place: usize, at: usize) -> Option<&str> {
 
 /// Their keys, as `--init` prints them.
 pub(crate) const EXAMPLE: &str = "
-# What is known of addresses besides packets, as columns of [flows] and [classify]: whether they are
+# Attributes of addresses as columns of [flows] and [classify]: whether they are
 # local, autonomous system and country, from databases of your own in MaxMind's format, and vendors
 # of MAC addresses, which `macs = true` adds to [flows], from Wireshark's manuf or IEEE's oui.txt.
 # [networks]

@@ -30,7 +30,7 @@ impl FromStr for Prefix {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wanted = "wanted: a prefix such as 10.0.0.0/8 or 2001:db8::/32, or an address";
-        let wrong = || format!("`{text}` is no prefix; {wanted}");
+        let wrong = || format!("`{text}` is not a prefix; {wanted}");
         let (address, len) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let whole: u32 = if address.is_ipv4() { 32 } else { 128 };
@@ -78,9 +78,9 @@ mod tests {
         for (text, why) in [
             ("10.0.0.1/8", "behind its first 8"),
             ("10.0.0.0/33", "has 32 bits"),
-            ("10.0.0.0/+8", "no prefix"),
-            ("10.0.0.0/", "no prefix"),
-            ("lan", "no prefix"),
+            ("10.0.0.0/+8", "not a prefix"),
+            ("10.0.0.0/", "not a prefix"),
+            ("lan", "not a prefix"),
             ("2001:db8::/129", "has 128 bits"),
         ] {
             let error = text.parse::<Prefix>().unwrap_err();

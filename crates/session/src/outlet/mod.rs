@@ -44,7 +44,7 @@ pub struct OutletCounts {
     pub received: AtomicU64,
     /// Rows that were written.
     pub written: AtomicU64,
-    /// Rows for which the queue had no room.
+    /// Rows dropped because the queue was full.
     pub dropped: AtomicU64,
     /// Rows that could not be written: their writer had failed.
     pub failed: AtomicU64,
@@ -231,9 +231,9 @@ impl OutletWriter {
                 Count::total(name, about, count.load(Ordering::Relaxed))
             };
             vec![
-                of("rows_received", "Rows handed in.", &counts.received),
+                of("rows_received", "Rows received.", &counts.received),
                 of("rows_written", "Rows written.", &counts.written),
-                of("rows_dropped", "Rows for which the queue had no room.", &counts.dropped),
+                of("rows_dropped", "Rows dropped because the queue was full.", &counts.dropped),
                 of("rows_failed", "Rows that could not be written.", &counts.failed),
             ]
         })

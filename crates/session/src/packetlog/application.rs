@@ -26,7 +26,7 @@ const FOLDER: &str = "packetlog";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RecordSettings {
-    /// Folder of the log; created if there is none, continued if there is one.
+    /// Folder of the log; created if it does not exist, otherwise continued.
     pub output: PathBuf,
     /// Folder of a model, or the name of one that ships.
     pub model: PathBuf,
@@ -75,16 +75,15 @@ impl Packetlog {
 
 impl Application for Packetlog {
     const NAME: &'static str = "packetlog";
-    const ABOUT: &'static str =
-        "Keeps each packet as its class deserves, in a log that is searched";
+    const ABOUT: &'static str = "Selective packet recording by class, in a searchable log";
     const EXAMPLE: &'static str = "\
-# Folder of the log; created if there is none, continued if there is one.
+# Folder of the log; created if it does not exist, otherwise continued.
 # output = \"packetlog\"
-# Folder of a model of `wirelens train packetlog`, or the name of one that ships.
+# Folder of a model of `wirelens train packetlog`, or the name of a shipped model.
 # model = \"packetlog\"
-# Mode to begin in: default, log-all, log-partial, log-sampled, log-minimum, or one of your own.
+# Initial mode: default, log-all, log-partial, log-sampled, log-minimum, or one of your own.
 # mode = \"default\"
-# A file with modes, priorities and limits of your own, in TOML.
+# A file with your own modes, priorities and limits, in TOML.
 # settings = \"log.toml\"
 # Keep the mode under resource pressure.
 # fixed-mode = false

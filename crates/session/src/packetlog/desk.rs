@@ -33,7 +33,7 @@ pub struct Gauges {
     pub written_bytes: u64,
     /// Time that it took for them.
     pub write_busy_ns: u64,
-    /// Packets that were to be kept and are lost.
+    /// Packets that should be stored and are lost.
     pub lost: u64,
     /// Packets that are in the log.
     pub written_packets: u64,

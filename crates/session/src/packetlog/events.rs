@@ -176,8 +176,8 @@ fn sentence(kind: &str, event: &Map<String, Value>) -> String {
         }
         "recovered" => format!("{} has recovered: {}", of("resource"), of("seen")),
         "mode" => format!("mode {} instead of {}: {}", of("to"), of("from"), of("cause")),
-        "overwrite" if of("begins") == "true" => "unimportant data is overwritten".to_owned(),
-        "overwrite" => "unimportant data is no longer overwritten".to_owned(),
+        "overwrite" if of("begins") == "true" => "low-priority data is overwritten".to_owned(),
+        "overwrite" => "low-priority data is no longer overwritten".to_owned(),
         _ => {
             let rest: Vec<_> = event
                 .iter()

@@ -8,8 +8,8 @@ use crate::written;
 
 choice! {
     /// What to do when the disk is full.
-    WhenFull: "way to meet a full disk" {
-        Stop = "stop", "Keep what is there and count what is lost; of a capture, stop";
+    WhenFull: "way to handle a full disk" {
+        Stop = "stop", "Keep existing files and count lost packets; if reading a capture, stop";
         Overwrite = "overwrite", "Overwrite the oldest files of the least important classes";
     }
 }
@@ -17,17 +17,17 @@ choice! {
 choice! {
     /// How blocks are written.
     Direct: "way to write blocks" {
-        Auto = "auto", "Past the page cache where the file system allows it";
+        Auto = "auto", "Bypass the page cache if the file system allows it";
         Never = "never", "Through the page cache";
-        Always = "always", "Past the page cache, or not at all";
+        Always = "always", "Bypass the page cache, or fail";
     }
 }
 
 choice! {
     /// How class and confidence stand beside a packet.
-    Notes: "way to note classes" {
-        Option = "option", "As twelve bytes that Wirelens reads, on packets that are not benign";
-        Comment = "comment", "As a comment that Wireshark shows, on packets that are not benign";
+    Notes: "way to store classes" {
+        Option = "option", "As twelve bytes for Wirelens, on packets that are not benign";
+        Comment = "comment", "As a comment visible in Wireshark, on packets that are not benign";
     }
 }
 
@@ -35,16 +35,16 @@ choice! {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FileSettings {
-    /// Begin another file after so many bytes.
+    /// Rotate the file after this many bytes.
     #[serde(deserialize_with = "written::bytes")]
     pub file_bytes: u64,
-    /// Begin another file after this time.
+    /// Rotate the file after this time.
     #[serde(deserialize_with = "written::duration")]
     pub file_time: Span,
     /// Keep so many bytes at most.
     #[serde(deserialize_with = "written::bytes_if_any")]
     pub keep_bytes: Option<u64>,
-    /// Keep files this long at most.
+    /// Delete files older than this.
     #[serde(deserialize_with = "written::duration_if_any")]
     pub keep_time: Option<Span>,
     /// What to do when the disk is full.
@@ -53,15 +53,15 @@ pub struct FileSettings {
     /// How blocks are written.
     #[serde(deserialize_with = "written::choice")]
     pub direct: Direct,
-    /// Bytes of a block, a multiple of 4096.
+    /// Block size in bytes, a multiple of 4096.
     #[serde(deserialize_with = "written::bytes")]
     pub block_bytes: u64,
-    /// Blocks that are filled or wait for the disk, 2 to 4096.
+    /// Number of blocks that are being filled or wait for the disk, 2 to 4096.
     pub blocks: u16,
     /// Write a block that is not full after this time.
     #[serde(deserialize_with = "written::duration")]
     pub flush: Span,
-    /// Have each block on the disk itself before it counts as written.
+    /// Synchronise each block to the disk before it counts as written.
     pub sync: bool,
     /// Let the folder's group read the log.
     pub group_readable: bool,

@@ -16,7 +16,8 @@ choice! {
     /// What is listed of packets that are found.
     Listed: "list" {
         Hosts = "hosts", "Each address, with what it sent and received";
-        Sessions = "sessions", "Each flow by its addresses, ports and protocol, both ways";
+        Sessions = "sessions", "Each flow by its addresses, ports and protocol, both directions \
+                                together";
     }
 }
 
@@ -27,10 +28,8 @@ const fn number(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Kind::U64, about)
 }
 
-const FIRST: Field =
-    Field::new("first_ns", Kind::TimestampNs, "Earliest packet that was found.").nullable();
-const LAST: Field =
-    Field::new("last_ns", Kind::TimestampNs, "Latest packet that was found.").nullable();
+const FIRST: Field = Field::new("first_ns", Kind::TimestampNs, "Earliest packet found.").nullable();
+const LAST: Field = Field::new("last_ns", Kind::TimestampNs, "Latest packet found.").nullable();
 
 /// Columns of hosts.
 pub const HOSTS: Schema = &[
@@ -47,7 +46,7 @@ pub const HOSTS: Schema = &[
 pub const SESSIONS: Schema = &[
     Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
     Field::new("protocol", Kind::Text, "IP protocol."),
-    Field::new("src_ip", Kind::Text, "Who sent the first packet that was found."),
+    Field::new("src_ip", Kind::Text, "Sender of the first packet found."),
     Field::new("src_port", Kind::U16, "Its port; the message type for ICMP."),
     Field::new("dst_ip", Kind::Text, "The other address."),
     Field::new("dst_port", Kind::U16, "Its port; the counterpart's type or the code for ICMP."),

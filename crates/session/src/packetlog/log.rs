@@ -111,12 +111,12 @@ pub const fn access(files: &FileSettings) -> Access {
 pub fn recovered_line(recovered: &Recovered) -> Option<String> {
     let told = [
         (recovered.indexes_made, "indexes rebuilt"),
-        (recovered.chunks_found, "blocks that no index had named"),
-        (recovered.chunks_mended, "torn blocks mended"),
-        (recovered.packets_saved, "packets saved from them"),
-        (recovered.bytes_lost, "bytes cut off after damage"),
+        (recovered.chunks_found, "blocks missing from the index"),
+        (recovered.chunks_mended, "torn blocks repaired"),
+        (recovered.packets_saved, "packets recovered from them"),
+        (recovered.bytes_lost, "damaged bytes cut off at the end"),
         (recovered.files_deleted, "files without a packet deleted"),
-        (recovered.faults, "places that are no block, passed over"),
+        (recovered.faults, "places without a valid block, skipped"),
     ];
     let told: Vec<_> = told
         .into_iter()
@@ -241,7 +241,7 @@ pub fn loss(
         // The packets are there; what `stats` knows of them is not.
         let error = state.account_error()?;
         return Some(LogError::error(format_args!(
-            "{folder}/account: {error}; `wirelens packetlog stats` does not know of this recording"
+            "{folder}/account: {error}; `wirelens packetlog stats` will not include this recording"
         )));
     }
     let causes: Vec<_> =
@@ -260,7 +260,7 @@ pub fn loss(
     let most = report.lost.iter().max_by_key(|(_, count)| *count);
     let hint = most.map_or("", |(cause, _)| hint(*cause));
     Some(LogError::error(format_args!(
-        "{folder}: {lost} of {} packets that were to be kept are lost ({}){last}{room}; {hint}",
+        "{folder}: {lost} of {} packets that should be stored are lost ({}){last}{room}; {hint}",
         lost + kept,
         causes.join(", "),
     )))
@@ -270,14 +270,14 @@ pub fn loss(
 const fn hint(cause: Cause) -> &'static str {
     match cause {
         Cause::DiskFull => {
-            "free some space, give a folder on another disk, or let old files go with --when-full \
-             overwrite"
+            "free some space, give a folder on another disk, or overwrite old files with \
+             --when-full overwrite"
         }
         Cause::LogFull => "give a larger --keep-bytes, or --when-full overwrite",
-        Cause::WriterBehind => "give more --blocks, a mode that keeps less, or a faster disk",
+        Cause::WriterBehind => "give more --blocks, a mode that stores less, or a faster disk",
         Cause::ReadOnly => "give a folder that can be written",
-        Cause::Gone => "leave the files of a log alone while it is recorded",
-        Cause::WriteFailed | Cause::WriterEnded => "look at the disk, or give another folder",
+        Cause::Gone => "do not change the files of a log while it is recorded",
+        Cause::WriteFailed | Cause::WriterEnded => "check the disk, or give another folder",
     }
 }
 
@@ -292,7 +292,7 @@ pub fn lines(
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "packetlog: {} seen = {} kept + {} passed over + {} lost",
+        "packetlog: {} seen = {} stored + {} skipped by the mode + {} lost",
         tally.seen,
         kept(report),
         tally.passed_over,
@@ -300,14 +300,14 @@ pub fn lines(
     );
     let _ = writeln!(
         text,
-        "packetlog: {} judged by their flow, {} by themselves",
+        "packetlog: {} classified with flow state, {} without",
         counts.by_flow, counts.by_packet
     );
     if counts.merged.frames > 0 {
         let _ = writeln!(
             text,
-            "packetlog: {} merged frames (offloads), each judged as the packets that it was on the \
-             wire, {} in all",
+            "packetlog: {} merged frames (offloads), classified as the {} packets that they were \
+             on the wire",
             counts.merged.frames, counts.merged.packets
         );
     }
@@ -316,7 +316,7 @@ pub fn lines(
         let name = model.classes().get(class).map_or("unknown", String::as_str);
         let _ = writeln!(
             text,
-            "packetlog: {name}: {} packets of {} kept, {} bytes of {}",
+            "packetlog: {name}: {} packets of {} stored, {} bytes of {}",
             row.stored_packets, row.seen_packets, row.kept_bytes, row.seen_bytes
         );
     }
@@ -330,8 +330,8 @@ pub fn lines(
         let _ = writeln!(text, "packetlog: {count} packets lost: {cause}");
     }
     for (count, what) in [
-        (report.frames_cut, "frames longer than a block, cut"),
-        (report.stamps_clamped, "stamps before 1970, written as 1970"),
+        (report.frames_cut, "frames longer than a block, truncated"),
+        (report.stamps_clamped, "timestamps before 1970, written as 1970"),
     ] {
         if count > 0 {
             let _ = writeln!(text, "packetlog: {count} {what}");

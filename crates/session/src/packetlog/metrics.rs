@@ -16,38 +16,33 @@ const COUNTS: &[(&str, CountKind, &str, &str)] = &[
     ("packets_seen", Counter, "Packets received.", "/packets/seen"),
     ("packets_kept", Counter, "Packets in the log, in full or truncated.", "/packets/kept"),
     ("packets_waiting", Gauge, "Packets that wait to be written.", "/packets/waiting"),
-    (
-        "packets_passed_over",
-        Counter,
-        "Packets that the mode keeps nothing of.",
-        "/packets/passed_over",
-    ),
+    ("packets_passed_over", Counter, "Packets skipped by the mode.", "/packets/passed_over"),
     (
         "packets_lost",
         Counter,
-        "Packets that were to be kept and are not in the log.",
+        "Packets that should be stored and are not in the log.",
         "/packets/lost",
     ),
     (
         "packets_ring_lost",
         Counter,
-        "Packets lost because the capture's ring had no room.",
+        "Packets dropped because the ring buffer was full.",
         "/packets/ring_lost",
     ),
     ("seen_bytes", Counter, "Bytes on the wire of received packets.", "/bytes/seen"),
-    ("kept_bytes", Counter, "Bytes of packets that were kept.", "/bytes/kept"),
+    ("kept_bytes", Counter, "Stored bytes of packets.", "/bytes/kept"),
     ("mode_switches", Counter, "Changes of mode.", "/switches"),
     ("events_lost", Counter, "Events that could not be written.", "/events_lost"),
     ("files_overwritten", Counter, "Files deleted to make room.", "/log/files_overwritten"),
-    ("files_gone", Counter, "Files that others deleted.", "/log/files_gone"),
+    ("files_gone", Counter, "Files deleted by others.", "/log/files_gone"),
     ("written_bytes", Counter, "Bytes written to the disk.", "/log/bytes_written"),
     ("log_bytes", Gauge, "Bytes of the log's files.", "/log/bytes"),
     ("disk_free_bytes", Gauge, "Bytes free on the log's disk.", "/log/disk_free_bytes"),
     ("disk_bytes", Gauge, "Size of the log's disk.", "/log/disk_bytes"),
-    ("disk_free_ratio", Gauge, "Free fraction of what the log may fill.", "/disk_free"),
+    ("disk_free_ratio", Gauge, "Free fraction of the log's disk budget.", "/disk_free"),
     ("queue_ratio", Gauge, "Fraction of the blocks that wait for the disk.", "/queue"),
-    ("copy_ratio", Gauge, "Bytes copied, as a fraction of what the disk takes.", "/copy"),
-    ("busy_ratio", Gauge, "Fraction of time that the packets' thread is busy.", "/busy"),
+    ("copy_ratio", Gauge, "Bytes copied, as a fraction of the disk's throughput.", "/copy"),
+    ("busy_ratio", Gauge, "Fraction of time that the packet thread is busy.", "/busy"),
 ];
 
 /// What is counted, as far as the status says it.
@@ -59,7 +54,7 @@ pub(super) fn counts(status: &Value) -> Vec<Count> {
     let mut counts: Vec<_> = COUNTS.iter().filter_map(of).collect();
     let lost = status.pointer("/log/lost").and_then(Value::as_object);
     for (cause, count) in lost.into_iter().flatten() {
-        let about = "Packets that were to be kept and are not in the log, by cause.";
+        let about = "Packets that should be stored and are not in the log, by cause.";
         let lost = Count::total("lost_packets", about, count.as_u64().unwrap_or_default());
         counts.push(lost.with("cause", cause.as_str()));
     }

@@ -118,7 +118,7 @@ impl Recording {
         let (mut recorder, recovered) =
             log::create(&folder, &files, &settings, &model, clock, is_live)?;
         if let (Some(tell), Some(line)) = (tell_recovered, log::recovered_line(&recovered)) {
-            tell(&format!("the recorder before did not end by itself: {line}"));
+            tell(&format!("the previous recorder did not end cleanly: {line}"));
         }
         for (number, interface) in (0..).zip(interfaces) {
             recorder.interface(number, interface);
@@ -245,8 +245,8 @@ impl Recorded {
             return Ok(());
         }
         Err(LogError::error(format_args!(
-            "packets are missing from the count: {judged} were judged, {} seen, {} kept, {} \
-             passed over, {} lost; please report this",
+            "packets are missing from the count: {judged} were classified, {} seen, {} stored, {} \
+             skipped, {} lost; please report this",
             tally.seen, tally.kept, tally.passed_over, tally.no_room
         )))
     }

@@ -182,7 +182,7 @@ impl Settings {
     pub fn mode(&self, name: &str) -> Result<&Mode, String> {
         self.modes.iter().find(|mode| mode.name == name).ok_or_else(|| {
             let names: Vec<_> = self.modes.iter().map(|mode| mode.name.as_str()).collect();
-            format!("{name:?} is no mode; wanted: one of {}", names.join(", "))
+            format!("{name:?} is not a mode; wanted: one of {}", names.join(", "))
         })
     }
 

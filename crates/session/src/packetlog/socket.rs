@@ -112,10 +112,10 @@ pub fn ask(folder: &Path, request: &str) -> Result<String, LogError> {
     let failed = |error: io::Error| {
         let hint = match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                "; no recorder runs there: begin one with `wirelens packetlog record`, or name \
-                 the folder of another with --log"
+                "; no recorder is running there: start one with `wirelens packetlog record`, or \
+                 name the folder of another with --log"
             }
-            io::ErrorKind::PermissionDenied => "; its owner steers it",
+            io::ErrorKind::PermissionDenied => "; only its owner can control it",
             _ => "",
         };
         LogError::error(format_args!("{}: {error}{hint}", path.display()))
@@ -132,7 +132,7 @@ pub fn ask(folder: &Path, request: &str) -> Result<String, LogError> {
 pub fn ask_json(folder: &Path, request: &str) -> Result<Value, LogError> {
     let answer = ask(folder, request)?;
     let value: Value = serde_json::from_str(&answer).map_err(|error| {
-        LogError::error(format_args!("the recorder's answer makes no sense: {error}"))
+        LogError::error(format_args!("invalid answer of the recorder: {error}"))
     })?;
     match value.get("error").and_then(Value::as_str) {
         Some(reason) => Err(LogError::usage(reason)),

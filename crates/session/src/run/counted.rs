@@ -41,13 +41,13 @@ impl Reading {
         let Report { received, filtered, dropped, unread, interface_dropped, .. } =
             self.last.get().unwrap_or(&so_far);
         let lost = |stage: &str, cause: &str, count| {
-            let about = "Packets lost or left out before applications saw them.";
+            let about = "Packets lost or left out before applications.";
             let count = Count::total("packets_dropped", about, count).with("stage", stage);
             count.with("cause", cause)
         };
         vec![
             Count::total("packets_received", "Packets received by the capture.", *received),
-            Count::total("packets_filtered", "Packets that the filter took out.", *filtered),
+            Count::total("packets_filtered", "Packets removed by the filter.", *filtered),
             Count::total("packets_unread", "Packets in the ring when reading ended.", *unread),
             lost("capture", "ring_full", dropped.ring_full),
             lost("capture", "duplicate", dropped.duplicates),
@@ -85,17 +85,17 @@ fn process() -> Vec<Count> {
         Some(kib * 1024.0)
     };
     gauge("resident_memory_bytes", "Resident memory.", bytes("VmRSS:"));
-    gauge("resident_memory_max_bytes", "Most resident memory so far.", bytes("VmHWM:"));
+    gauge("resident_memory_max_bytes", "Peak resident memory.", bytes("VmHWM:"));
     gauge("virtual_memory_bytes", "Virtual memory.", bytes("VmSize:"));
     let open = fs::read_dir("/proc/self/fd").ok().map(|entries| entries.count() as f64);
     gauge("open_fds", "Open file descriptors.", open);
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     let limit = limit.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    gauge("max_fds", "Most open file descriptors allowed.", limit);
+    gauge("max_fds", "Maximum number of open file descriptors.", limit);
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     if let Some(seconds) = cpu_seconds(&stat) {
-        let about = "Processor time, of user and system.";
+        let about = "CPU time, user and system.";
         let count = Count::total("cpu_seconds", about, 0);
         counts.push(Count { value: seconds, ..count });
     }
@@ -169,7 +169,7 @@ impl Threads {
             };
             let about = "Time that threads were busy, by name.";
             counts.push(seconds("thread_cpu_seconds", about, spent.on_cpu));
-            let about = "Time that threads were ready and no processor was free.";
+            let about = "Time that threads were ready without a free CPU.";
             counts.push(seconds("thread_wait_seconds", about, spent.waiting));
         }
         counts

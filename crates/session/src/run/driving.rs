@@ -218,7 +218,7 @@ impl Source for Telling {
     fn next_batch(&mut self) -> Option<Batch<'_>> {
         for damage in self.source.newly_ended() {
             if let Some(tell) = self.tell {
-                tell(&format!("{damage}; what else is listened on goes on"));
+                tell(&format!("{damage}; capture on the other interfaces continues"));
             }
         }
         self.source.next_batch()

@@ -16,25 +16,25 @@ read = [\"capture.pcap\"]
 # filter = \"tcp port 443\"
 # count = 1000000
 # snaplen = 0
-# Count packets once that a SPAN port shows twice: drop those like one of so long before.
+# Drop duplicates, such as those of a SPAN port: packets equal to one this long before.
 # drop-duplicates = \"5ms\"
 # Interfaces only: size of the ring buffer of each, and when to stop.
 # buffer-size = \"64M\"
 # duration = \"1h\"
 # promiscuous = true
 # latency = \"throughput\"
-# Captures only: replay at this multiple of their own speed.
+# Captures only: replay at this multiple of the recorded speed.
 # pace = 1.0
 
 [run]
 # Seed of the flow hash [default: random].
 # seed = 1
-# Threads for captures; rows do not depend on it [default: one per core].
+# Threads to read captures; rows do not depend on it [default: one per core].
 # threads = 2
 ";
 
 const RULES: &str = "
-# Rules: what a verdict changes for the next packets of its flow. The first that matches counts.
+# Rules: what a verdict changes for the next packets of its flow. The first match counts.
 # [[rule]]
 # service = [\"ssh\", \"telnet\"]
 # keep = \"full\"
@@ -49,7 +49,7 @@ const RULES: &str = "
 # cca = true
 #
 # Flows that the first stage of the model calls unknown are classified again by its last stage,
-# once they have as many packets as that looks at (ten of the model devices).
+# once they have as many packets as that reads (ten with the model devices).
 # [[rule]]
 # device = \"unknown\"
 # classify-again = true

@@ -48,8 +48,8 @@ impl Finished {
         losses.extend(self.besides.iter().filter_map(|(_, done)| done.loss.clone()));
         losses.extend(self.dropped.iter().map(|(name, count)| {
             format!(
-                "{name}: {count} rows were dropped, as writing them was too slow; give a faster \
-                 disk, or fewer rows"
+                "{name}: {count} rows were dropped, as writing was too slow; use a faster disk, or \
+                 fewer rows"
             )
         }));
         losses

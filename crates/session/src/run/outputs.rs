@@ -119,7 +119,7 @@ fn output(
             return refuse(key, format!("{key} has no effect without output; give both or none"));
         }
         let wanted = format!("output = \"{name}.parquet\", or \"-\" for standard output");
-        return refuse("", format!("its rows go nowhere; give {wanted}"));
+        return refuse("", format!("its rows have no output; give {wanted}"));
     };
     let asked = match written.format.as_deref().map(|seen| form_named(entry, seen)).transpose() {
         Ok(asked) => asked,

@@ -222,8 +222,8 @@ impl RunSettings {
     pub fn check(&self, input: &InputSettings) -> Result<(), (&'static str, String)> {
         let Some(threads) = self.threads else { return Ok(()) };
         let idle = match input {
-            _ if input.is_live() => "an interface, which one thread listens to",
-            InputSettings { pace: Some(_), .. } => "a replay, which is one thread's",
+            _ if input.is_live() => "an interface, which is read by one thread",
+            InputSettings { pace: Some(_), .. } => "a replay, which uses one thread",
             _ if THREADS.contains(&threads) => return Ok(()),
             _ => {
                 let (least, most) = (THREADS.start(), THREADS.end());
@@ -523,8 +523,8 @@ fn refuse_taking_place(planned: &[Planned], mistakes: &mut Mistakes) {
                 mistakes.add_at(
                     one.place.as_ref(),
                     format_args!(
-                        "[{name}] output: would take the place of {path}, which [{reader}] reads; \
-                         give another name"
+                        "[{name}] output: would overwrite {path}, which [{reader}] reads; give \
+                         another name"
                     ),
                 );
             }

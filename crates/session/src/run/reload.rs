@@ -34,7 +34,7 @@ impl Reload {
         let plan = match plan {
             Ok(plan) => plan,
             Err(mistakes) => {
-                let refused = "the settings were not taken up, and those before stay in force";
+                let refused = "the settings were not applied; the previous ones stay in force";
                 let told = mistakes.iter().map(ToString::to_string);
                 return told.chain([String::from(refused)]).collect();
             }
@@ -43,14 +43,14 @@ impl Reload {
         let networks = self.networks.as_ref().zip(plan.networks.as_ref());
         let are_taken = networks.is_some_and(|(ours, others)| ours.take_up(others));
         if are_taken {
-            lines.push(String::from("[networks] was read again"));
+            lines.push(String::from("[networks] was reloaded"));
         }
         let names = changed(&self.tables, &plan.tables);
         for name in &names {
             // Rules about alerts are the front door's, which reports whether they are in force.
             let is_taken = are_taken && name == "networks";
             if !["rule", "alert"].contains(&name.as_str()) && !is_taken {
-                lines.push(format!("[{name}] was changed: that takes effect with the next start"));
+                lines.push(format!("[{name}] was changed: takes effect at the next start"));
             }
         }
         let wanted = plan.rules.reads(|_| true);
@@ -59,8 +59,8 @@ impl Reload {
         if let Some(kind) = wanted.iter().find(|kind| !self.given.contains(kind)) {
             let name = if *kind == LabelKind::Weight { "bytes" } else { kind.name() };
             lines.push(format!(
-                "[[rule]] the first one about {name}: that takes effect with the next start; rules \
-                 were not changed"
+                "[[rule]] the first one about {name}: takes effect at the next start; rules were \
+                 not changed"
             ));
         } else if has_other_lists && wanted.contains(&LabelKind::Indicator) {
             lines.push(String::from(
@@ -72,7 +72,7 @@ impl Reload {
             lines.push(format!("rules were changed: {count} in force"));
         }
         if lines.is_empty() && !names.iter().any(|name| name == "alert") {
-            lines.push(String::from("nothing was changed in the settings"));
+            lines.push(String::from("the settings are unchanged"));
         }
         lines
     }

@@ -309,7 +309,7 @@ impl Session {
                 let waited = (clock.now)().saturating_duration_since(begun);
                 lines.iter().for_each(|line| tell(line));
                 let waited_ms = waited.as_secs_f64() * 1e3;
-                tell(&format!("packets waited {waited_ms:.3} ms for the settings"));
+                tell(&format!("packets waited {waited_ms:.3} ms for the reload"));
             }
         };
         let (read, besides) = besides.run(&inputs.control, &mut after_batch, |after_batch| {

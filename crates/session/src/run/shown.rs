@@ -200,8 +200,8 @@ fn enriched(rows: OpenRows, enriching: Option<&Enriching>) -> OpenRows {
 /// Packets by outcome.
 fn outcome_counts(outcome: &Outcome) -> Vec<Count> {
     let mut counts = vec![
-        Count::total("packets_processed", "Packets taken in.", outcome.processed()),
-        Count::total("packets_cut", "Packets that the capture cut short.", outcome.cut),
+        Count::total("packets_processed", "Packets received.", outcome.processed()),
+        Count::total("packets_cut", "Packets truncated by the capture.", outcome.cut),
     ];
     counts.extend(outcome.malformed.iter().map(|(cause, count)| {
         Count::total("packets_malformed", "Malformed packets.", count).with("cause", cause.name())
@@ -220,7 +220,7 @@ fn packet_counts(outcome: &Outcome, now: &Now<'_>) -> Vec<Count> {
 
 fn clock_counts(late: u64, steps: u64) -> [Count; 2] {
     let about = "Packets more than a second behind the latest timestamp.";
-    let set_back = "How often the clock was set back.";
+    let set_back = "Times that the clock was set back.";
     [Count::total("packets_behind", about, late), Count::total("clock_steps", set_back, steps)]
 }
 

@@ -20,7 +20,7 @@ pub fn spare<'a>(
             |input: &&Input| matches!(input, Input::File(path) if is_same_file(output, path));
         if let Some(read) = inputs.resolved.inputs.iter().find(is_output) {
             return Err(format!(
-                "{}: would take the place of {read}, which is read; give another name",
+                "{}: would overwrite {read}, which is read; give another name",
                 output.display()
             ));
         }

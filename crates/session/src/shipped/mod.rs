@@ -72,7 +72,7 @@ impl fmt::Display for ModelError {
             Self::NoneShips { asked, ships, is_folder, made_by } => {
                 let asked = asked.display();
                 write!(f, "{asked}: ")?;
-                write!(f, "no model that ships has this name (they are {})", ships.join(", "))?;
+                write!(f, "no shipped model has this name (they are {})", ships.join(", "))?;
                 if *is_folder {
                     write!(f, "; for the folder of this name give ./{asked}")
                 } else {
@@ -82,7 +82,7 @@ impl fmt::Display for ModelError {
             Self::NoFolder { folder, made_by } => write!(
                 f,
                 "{}: no such folder; give the folder that `{made_by}` wrote, or the name of a \
-                 model that ships",
+                 shipped model",
                 folder.display()
             ),
             Self::IsFile { file, marker } => {
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(found.read("other", 3).unwrap_err().kind(), io::ErrorKind::NotFound);
         // Of another kind.
         let told = KIND.find("services".as_ref()).unwrap_err().to_string();
-        assert!(told.starts_with("services: no model that ships has this name (they are "));
+        assert!(told.starts_with("services: no shipped model has this name (they are "));
         assert!(told.contains("(they are packetlog)") && told.contains(KIND.made_by), "{told}");
         let file = tempfile::NamedTempFile::new().unwrap();
         let told = KIND.find(file.path()).unwrap_err().to_string();

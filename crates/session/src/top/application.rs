@@ -28,7 +28,7 @@ use crate::{KEY_COUNTS, names_read, written};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
-    /// What to add up by.
+    /// Key to aggregate by.
     #[serde(deserialize_with = "written::choice")]
     pub by: By,
     /// Rows of each window, or of the whole run; 0 for all.
@@ -68,17 +68,17 @@ impl Top {
 
 impl Application for Top {
     const NAME: &'static str = "top";
-    const ABOUT: &'static str = "Who sends what: packets and bytes by a key, the largest first";
+    const ABOUT: &'static str = "Top talkers: packets and bytes by a key, largest first";
     const EXAMPLE: &'static str = "\
 # Key: source, destination, pair, port, protocol, flow or name.
 # by = \"source\"
-# Rows of each window, or of the whole run; 0 for all.
+# Rows per window, or of the whole run; 0 for all.
 # rows = 10
 # sort = \"bytes\"
 # Totals for each window of this length; required on an interface.
 window = \"10s\"
 # max-keys = 16000000
-# By name: pseudonyms by the key in a file.
+# By name: pseudonyms, with the key in a file.
 # hash-names = \"names.key\"
 ";
 
@@ -194,8 +194,8 @@ impl<G: Presented> Out<G> {
         let lines = match forgotten {
             0 => String::new(),
             count => format!(
-                "top: the source of {count} flows was forgotten to bound memory; where they come \
-                 back it is the sender of the next packet\n"
+                "top: the source of {count} flows was evicted to bound memory; if they resume, it \
+                 is the sender of the next packet\n"
             ),
         };
         let closing = Closing {
@@ -214,11 +214,11 @@ impl<G: Presented> Out<G> {
 
 /// What is counted while a run goes on: of windows that are closed, and of the whole at the end.
 pub(super) fn shown(late: u64, beyond_max_keys: u64, forgotten: u64) -> Vec<Count> {
-    let beyond = "Packets of keys for which there was no room.";
+    let beyond = "Packets of keys beyond the maximum.";
     vec![
-        Count::total("packets_late", "Packets whose window was closed already.", late),
+        Count::total("packets_late", "Packets whose window was already closed.", late),
         Count::total("packets_beyond_max_keys", beyond, beyond_max_keys),
-        Count::total("forgotten_flows", "Flows whose source was forgotten.", forgotten),
+        Count::total("forgotten_flows", "Flows whose source was evicted.", forgotten),
     ]
 }
 

@@ -25,8 +25,8 @@ use crate::outlet::Outlet;
 const NAME: Field = Field::new(
     "name",
     Kind::Text,
-    "Server that clients named (SNI, HTTP host), else the name that DNS gave them for its address, \
-     else the name asked for; empty for flows without one.",
+    "Server name sent by clients (SNI, HTTP host), else the name that DNS resolved to its address, \
+     else the name queried; empty for flows without one.",
 )
 .nullable();
 

@@ -18,17 +18,17 @@ use row::Presented as _;
 
 choice! {
     /// What `top` adds up by.
-    By: "key to add up by" {
+    By: "key to aggregate by" {
         Source = "source", "Source address";
         Destination = "destination", "Destination address";
-        Pair = "pair", "Source and destination address, each direction for itself";
+        Pair = "pair", "Source and destination address, one row per direction";
         Port = "port",
-            "Transport protocol and the lower of the two port numbers, which is mostly the service's";
-        Protocol = "protocol", "IP protocol, or EtherType where there is no IP";
+            "Transport protocol and the lower of the two port numbers, usually that of the service";
+        Protocol = "protocol", "IP protocol, or EtherType if there is no IP";
         Flow = "flow",
-            "Conversation: both directions of one 5-tuple together, written from its first sender's side";
+            "Conversation: both directions of one 5-tuple together, seen from its first sender";
         Name = "name",
-            "Server that the flow's client named in TLS, QUIC or HTTP, or asked DNS for";
+            "Server name that the client sent in TLS, QUIC or HTTP, or queried in DNS";
     }
 }
 

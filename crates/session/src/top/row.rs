@@ -272,7 +272,7 @@ impl Presented for ByPort {
 
 impl Presented for ByProtocol {
     type Row = ProtocolRow;
-    schemas![text("protocol", "IP protocol, or EtherType where there is no IP.")];
+    schemas![text("protocol", "IP protocol, or EtherType if there is no IP.")];
     const KEY: &'static str = "a protocol";
     const NEEDS_TRANSPORT: bool = false;
     fn narrow_row(key: &ProtocolKey, value: &Tally) -> ProtocolRow {

@@ -57,7 +57,9 @@ impl FromStr for Kind {
     fn from_str(text: &str) -> Result<Self, String> {
         let all = [Self::Prague, Self::Dctcp, Self::Cubic, Self::Reno, Self::Bbr];
         all.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
-            format!("`{text}` is no congestion control; wanted prague, dctcp, cubic, reno or bbr")
+            format!(
+                "`{text}` is not a congestion control; wanted prague, dctcp, cubic, reno or bbr"
+            )
         })
     }
 }

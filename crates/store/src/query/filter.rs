@@ -173,7 +173,7 @@ fn condition(
         Number::Seconds(seconds) if column.ends_with("_ns") => (seconds * 1e9).round(),
         Number::Seconds(seconds) if column.ends_with("_s") => seconds,
         Number::Seconds(_) => {
-            let wanted = "a number without a unit of time: the column is no duration";
+            let wanted = "a number without a unit of time: the column is not a duration";
             return Err(wrong_value(column, text, wanted));
         }
     };

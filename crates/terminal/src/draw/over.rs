@@ -36,7 +36,7 @@ const HELP: &[(&str, &str)] = &[
     ("", "server_name contains example"),
     ("", "example, in any column of text"),
     ("", ""),
-    ("Rate", "growth since the redraw before, by the time of the packets"),
+    ("Rate", "growth since the previous redraw, in packet time"),
     ("CBIQ", "bytes that the flow has in the bottleneck queue"),
 ];
 

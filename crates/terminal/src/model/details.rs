@@ -40,7 +40,7 @@ pub(crate) fn details(store: &Store, subject: &Subject, glyphs: Glyphs) -> Vec<D
         }
     }
     if lines.is_empty() {
-        lines.push(Detail::Heading(String::from("no table has rows of it any more")));
+        lines.push(Detail::Heading(String::from("no table has rows of it any longer")));
     }
     let heading = Detail::Heading(name(subject, glyphs));
     lines.splice(0..0, [heading, Detail::Gap]);

@@ -25,11 +25,11 @@ pub(super) fn sheet(table: &Table, filter: &Filter) -> Sheet {
         peer_count_max: PEERS_MAX,
     };
     let Some(Hosts { hosts, left_out }) = query.run(&table.view().chunks(), table.schema()) else {
-        let note = String::from("the table flows has no columns of both sides");
+        let note = String::from("the table flows does not have the columns of both directions");
         return Sheet { columns, note, ..Sheet::default() };
     };
     let note = if left_out > 0 {
-        format!("{left_out} flow ends of further hosts are left out")
+        format!("{left_out} flow ends of further hosts are not shown")
     } else {
         String::new()
     };

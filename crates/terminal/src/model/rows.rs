@@ -184,7 +184,7 @@ fn each(
     };
     let shown: Vec<Row> = found.each().map(row).collect();
     let note = if is_other && found.matched > shown.len() {
-        format!("sorted among the {ROWS_MAX} rows that changed last")
+        format!("sorted among the {ROWS_MAX} most recently changed rows")
     } else {
         String::new()
     };

@@ -154,7 +154,7 @@ impl Recording {
                 Some("stop") => return Ok(()),
                 Some(line) => {
                     return Err(TestbedError::Command(format!(
-                        "`{line}` is no command of a recording; wanted `stop`"
+                        "`{line}` is not a command of a recording; wanted `stop`"
                     )));
                 }
             }

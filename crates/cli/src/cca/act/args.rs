@@ -13,9 +13,8 @@ use session::rate::parse_rate;
 pub struct ActArguments {
     /// Share the link between congestion controls: group flows by congestion control into classes
     /// on this device, the router's egress. CHANGES THE MACHINE: its queue becomes an htb, under a
-    /// tbf where there is one, and a BPF program steers flows; both are removed when the command
-    /// ends. Packets queued at those two moments are lost. Flows beyond -n share the class of the
-    /// rest
+    /// tbf if there is one, and a BPF program steers flows; both are removed when the command ends.
+    /// Packets queued at those two moments are lost. Flows beyond -n share the class of the rest
     #[arg(long, value_name = "[NETNS:]DEV", requires = "interface")]
     pub act: Option<String>,
     /// The link's rate, such as 20mbit; of a tbf, its own
@@ -29,8 +28,8 @@ pub struct ActArguments {
     /// read again each period
     #[arg(long, value_name = "FILE", requires = "act")]
     pub act_by: Option<PathBuf>,
-    /// Periods in which a flow must have the same congestion control before it joins a class;
-    /// three times as many before it moves to another
+    /// Consecutive periods with the same congestion control before a flow joins a class; three
+    /// times as many before it moves to another
     #[arg(long, value_name = "PERIODS", default_value_t = 3, requires = "act")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub act_after: u32,
@@ -38,13 +37,13 @@ pub struct ActArguments {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     #[arg(requires = "act")]
     pub act_hold: Span,
-    /// Add what is done and why to this file, a line of JSON each [default: standard error]
+    /// Append each action and its reason to this file, as JSON lines [default: standard error]
     #[arg(long, value_name = "FILE", requires = "act")]
     pub act_events: Option<PathBuf>,
-    /// Change nothing, and report what would be done
+    /// Change nothing; report what would be done
     #[arg(long, requires = "act")]
     pub act_dry_run: bool,
-    /// Remove what a run with --act left on this device, if it was killed, and stop
+    /// Remove what a killed run with --act left on this device, and exit
     #[arg(long, value_name = "[NETNS:]DEV", conflicts_with_all = ["act", "read", "interface"])]
     #[arg(conflicts_with_all = ["egress", "duration", "output", "format", "force", "model"])]
     #[arg(conflicts_with_all = ["every", "slot", "rows", "passed", "sample", "each_packet"])]

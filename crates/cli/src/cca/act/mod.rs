@@ -76,24 +76,26 @@ impl Write for StandardError {
 impl From<ActError> for Failure {
     fn from(error: ActError) -> Self {
         match error {
-            ActError::Unnamed => {
-                Self::usage("--act: nobody names controls; give --model DIR, or --act-by FILE")
-            }
+            ActError::Unnamed => Self::usage(
+                "--act: nothing identifies congestion controls; give --model DIR, or \
+                             --act-by FILE",
+            ),
             ActError::Names(said) => Self::usage(said),
             ActError::RateOfTbf { device, rate_bit } => Self::usage(format_args!(
                 "--act-rate: {device} has a tbf of {rate_bit}bit, which stays; leave --act-rate out"
             )),
             ActError::RateUnknown { device, kind: Some(kind) } => Self::usage(format_args!(
-                "{device}: nothing there says how fast the link is ({kind}); give --act-rate, a \
-                 little less than what the link carries, or the queue is elsewhere"
+                "{device}: its queueing discipline does not show the rate of the link ({kind}); \
+                 give --act-rate, slightly below the rate of the link, or the queue forms \
+                 elsewhere"
             )),
             ActError::RateUnknown { device, kind: None } => {
                 Self::usage(format_args!("{device}: give --act-rate"))
             }
             ActError::Operators { device, kind, handle } => Self::error(format_args!(
-                "{device}: there is a queueing discipline of somebody's already, {kind} {handle} \
-                 and --act cannot put it back; wanted: what the kernel puts there by itself, or a \
-                 tbf with a plain queue. Remove it if it may go: tc qdisc del dev {device} root"
+                "{device}: it has a queueing discipline already, {kind} {handle}, which --act \
+                 cannot restore; wanted: the kernel's default, or a tbf with a plain queue. If you \
+                 do not need it, remove it: tc qdisc del dev {device} root"
             )),
             ActError::NoTc(error) if error.kind() == io::ErrorKind::NotFound => Self::error(
                 "tc: not found, and --act changes queues by it; try: apt-get install iproute2",
@@ -109,8 +111,8 @@ pub(super) fn undo(name: &str, quiet: bool) -> Result<Status, Failure> {
     let done = Machine::take(&device(name)?, environment)?.undo()?;
     if !quiet {
         match done {
-            Some(command) => eprintln!("{name}: put back: tc {command}"),
-            None => eprintln!("{name}: nothing of --act is there"),
+            Some(command) => eprintln!("{name}: restored: tc {command}"),
+            None => eprintln!("{name}: nothing left by --act"),
         }
     }
     Ok(Status::Fine)

@@ -100,10 +100,7 @@ fn odd_records_are_data_and_impossible_ones_are_faults() {
     assert_eq!(decode(&file).fault, Some(wanted));
     file[whole + 8] = 1;
     let fault = decode(&file).fault.unwrap();
-    assert_eq!(
-        fault.to_string(),
-        "record claims 262145 captured bytes; at most 262144 are believed"
-    );
+    assert_eq!(fault.to_string(), "record claims 262145 captured bytes; the maximum is 262144");
     // The same length is believed of a D-Bus message.
     file[20] = 231;
     assert_eq!(decode(&file).fault.unwrap().name(), "truncated_record");

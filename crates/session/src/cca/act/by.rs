@@ -65,7 +65,8 @@ impl By {
                 return Err((line, format!("{seen} words; wanted: SENDER[:PORT] CONTROL")));
             };
             if name.len() > NAME_LEN_MAX || !name.chars().all(|c| c.is_ascii_graphic()) {
-                let said = format!("wanted: a control of {NAME_LEN_MAX} letters at most");
+                let said =
+                    format!("wanted: a congestion control of at most {NAME_LEN_MAX} letters");
                 return Err((line, said));
             }
             let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
@@ -73,7 +74,10 @@ impl By {
                 names.len() - 1
             });
             if names.len() > NAME_COUNT_MAX {
-                return Err((line, format!("wanted: {NAME_COUNT_MAX} controls at most")));
+                return Err((
+                    line,
+                    format!("wanted: at most {NAME_COUNT_MAX} congestion controls"),
+                ));
             }
             if let Ok(sender) = sender.parse() {
                 ports.insert(sender, index);

@@ -82,25 +82,25 @@ pub enum ActError {
 impl fmt::Display for ActError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unnamed => {
-                f.write_str("nobody names controls; wanted a model, or a file that names them")
-            }
+            Self::Unnamed => f.write_str(
+                "nothing identifies congestion controls; wanted a model, or a file \
+                             that names them",
+            ),
             Self::Names(said) => f.write_str(said),
             Self::RateOfTbf { device, rate_bit } => {
                 write!(f, "{device} has a tbf of {rate_bit}bit, which stays; leave the rate out")
             }
             Self::RateUnknown { device, kind: Some(kind) } => write!(
                 f,
-                "{device}: nothing there says how fast the link is ({kind}); give its rate, a \
-                 little less than what the link carries, or the queue is elsewhere"
+                "{device}: its queueing discipline does not show the rate of the link ({kind}); \
+                 give a rate slightly below that of the link, or the queue forms elsewhere"
             ),
             Self::RateUnknown { device, kind: None } => write!(f, "{device}: give its rate"),
             Self::Operators { device, kind, handle } => write!(
                 f,
-                "{device}: there is a queueing discipline of somebody's already, {kind} {handle}, \
-                 which cannot be restored afterwards; wanted: what the kernel puts there by \
-                 itself, or a tbf with a plain queue. Remove it if it may go: tc qdisc del dev \
-                 {device} root"
+                "{device}: it has a queueing discipline already, {kind} {handle}, which cannot be \
+                 restored afterwards; wanted: the kernel's default, or a tbf with a plain queue. \
+                 If you do not need it, remove it: tc qdisc del dev {device} root"
             ),
             Self::Busy { device } => {
                 write!(f, "{device}: another wirelens acts on this device; end it first")
@@ -117,12 +117,11 @@ impl fmt::Display for ActError {
                  htb (CONFIG_NET_SCH_HTB)"
             ),
             Self::NoJson { device, error } => {
-                write!(f, "{device}: tc tells of its queue what is no JSON: {error}")
+                write!(f, "{device}: tc printed invalid JSON about its queue: {error}")
             }
             Self::Unknown { device } => write!(
                 f,
-                "{device}: tc tells nothing of its queue that is known; wanted: iproute2 5.0 or \
-                 newer"
+                "{device}: tc printed no queue that is supported; wanted: iproute2 5.0 or newer"
             ),
             Self::Guard(error) => write!(f, "sh, which guards the queue: {error}"),
             Self::Steer(error) => error.fmt(f),

@@ -102,12 +102,7 @@ impl Act {
         if let Found::Ours { under } = &found {
             let command = tc::end(machine.name(), under.as_ref());
             let fields = json!({"device": machine.name(), "commands": [command]});
-            events.put(
-                (clock.realtime)(),
-                "undo",
-                "left behind by a run that was killed",
-                fields,
-            )?;
+            events.put((clock.realtime)(), "undo", "left by a killed run", fields)?;
             if is_dry {
                 found = match under.clone() {
                     Some(tbf) => Found::Tbf(tbf),
@@ -242,7 +237,7 @@ impl Act {
             })
             .collect();
         let fields = json!({"classes": classes, "commands": commands});
-        self.events.put(time, "share", "flows came, went or moved", fields)?;
+        self.events.put(time, "share", "flows arrived, ended or moved", fields)?;
         if self.has_begun { self.machine.run(&commands) } else { Ok(()) }
     }
 
@@ -263,7 +258,7 @@ impl Act {
                         .map_or(String::from("the model"), |sure| format!("the model, {sure:.2}")),
                 };
                 let to_name = name(Some(to));
-                let cause = format!("named {to_name} {times} times in a row by {whose}");
+                let cause = format!("identified as {to_name} {times} times in a row by {whose}");
                 let fields = json!({"flow": flow(way), "from": name(from), "to": to_name});
                 self.events.put(time, "move", &cause, fields)?;
                 let class_id = tc::class_id(tc::minor(Some(to)));
@@ -273,7 +268,7 @@ impl Act {
                 }
             }
             Step::Leave { way, from } => {
-                let cause = format!("brought nothing for {} s", IDLE.as_seconds_f64());
+                let cause = format!("sent nothing for {} s", IDLE.as_seconds_f64());
                 let fields = json!({"flow": flow(way), "from": name(Some(from))});
                 self.events.put(time, "leave", &cause, fields)?;
                 match &mut self.steer {

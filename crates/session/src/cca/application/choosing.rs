@@ -74,7 +74,7 @@ impl Watcher for Choosing {
     }
 
     fn counts(&self, _: &Now<'_>) -> Vec<Count> {
-        let about = "Updates of the flows that rules choose that reached the taps late.";
+        let about = "Updates of the flows selected by rules that reached the taps late.";
         vec![Count::total("choices_put_off", about, self.put_off)]
     }
 
@@ -82,7 +82,7 @@ impl Watcher for Choosing {
         let lines = match self.put_off {
             0 => String::new(),
             count => format!(
-                "cca: {count} updates of the flows that rules choose reached the taps late\n"
+                "cca: {count} updates of the flows selected by rules reached the taps late\n"
             ),
         };
         let outcome = flows.outcome.clone();

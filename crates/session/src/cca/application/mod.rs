@@ -109,7 +109,7 @@ const NOTHING: Needs = Needs { stage: "cca", len: 0, takes_all: false };
 impl Application for Cca {
     const NAME: &'static str = "cca";
     const ABOUT: &'static str =
-        "What heavy flows have in a queue, or in flight: congestion control, round trips, losses";
+        "Bytes of heavy flows in a queue, or in flight: congestion control, RTT, losses";
     const EXAMPLE: &'static str = "\
 # Reporting interval, and flows per interval, the heaviest; 0 for all.
 # every = \"1s\"
@@ -117,10 +117,10 @@ impl Application for Cca {
 # Length of the slots into which packets are grouped.
 # slot = \"1ms\"
 # Two taps: [input] is upstream of a queue, this downstream of it. Captures, or an interface that is
-# tapped by eBPF; ingress names the upstream interface where it is not that of [input].
+# tapped by eBPF; ingress names the upstream interface if it is not that of [input].
 # egress = \"after.pcapng\"
 # ingress = \"lan0\"
-# Two taps only: what has passed (highest or first), the fraction of packets that is read, and an
+# Two taps only: which bytes have passed (highest or first), the fraction of packets read, and an
 # offset added to downstream timestamps of captures.
 # passed = \"highest\"
 # sample = 1.0
@@ -177,8 +177,8 @@ impl Application for Cca {
     fn unsteered(&self) -> Option<&'static str> {
         let are_two_captures = self.taps.are_two && !self.taps.are_live;
         are_two_captures.then_some(
-            "two taps of captures report all flows of a queue, the heaviest first, and no choice \
-             of them",
+            "two taps of captures report all flows of a queue, heaviest first, and cannot select \
+             flows",
         )
     }
 

@@ -96,7 +96,7 @@ impl Watcher for Watching {
         outcome.without_key += self.left_out;
         if self.left_out > 0 {
             lines.push_str(&format!(
-                "cca: {} packets are of flows that no rule chooses\n",
+                "cca: {} packets are of flows that no rule selects\n",
                 self.left_out
             ));
         }

@@ -52,8 +52,8 @@ fn downstream_of(
         }
         if settings.is_sampled() && namer.is_some_and(|namer| !namer.model.knows_samples()) {
             tell(
-                "cca: sample: the model was trained on all packets, and is wrong more often \
-                 where some are left out; wanted: one of `train cca --shares`",
+                "cca: sample: the model was trained on all packets, and is less accurate on a \
+                 sample; wanted: a model of `train cca --shares`",
             );
         }
     }

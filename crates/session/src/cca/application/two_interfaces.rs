@@ -45,7 +45,7 @@ impl Devices {
     /// Reads their names; whether they are there is seen when taps are attached.
     pub(super) fn find(settings: &CcaSettings, site: &Site<'_>) -> Result<Self, Refusal> {
         let [egress] = settings.egress.as_slice() else {
-            let message = "of interfaces there can be one; wanted a name";
+            let message = "only one interface is possible; wanted its name";
             return Err(Refusal::of("egress", message));
         };
         let behind = egress.to_string_lossy().into_owned();
@@ -71,7 +71,7 @@ impl Devices {
             }
         };
         if before == "any" {
-            let message = "any is no interface that can be tapped; give ingress";
+            let message = "any is not an interface that can be tapped; give ingress";
             return Err(Refusal::of("egress", message));
         }
         let device = before.parse::<Device>().map_err(|error| Refusal::of("ingress", error))?;
@@ -81,8 +81,8 @@ impl Devices {
             return Err(Refusal::of(
                 "egress",
                 format_args!(
-                    "{behind} is upstream of the queue as well; wanted: what the next hop receives \
-                     on, or xmit:{behind} for what is handed to the driver"
+                    "{behind} is upstream of the queue as well; wanted: the receiving interface of \
+                     the next hop, or xmit:{behind} for what is handed to the driver"
                 ),
             ));
         }
@@ -157,8 +157,8 @@ impl Queue {
         if let Some(count) = self.watch.chosen().map(Chosen::beyond_max).filter(|&count| count > 0)
         {
             lines.push_str(&format!(
-                "cca: {count} times a flow was beyond those of which the taps know whether rules \
-                 choose them\n"
+                "cca: {count} times a flow exceeded those for which the taps know whether rules \
+                 select them\n"
             ));
         }
         if let Some(missed) = self.watch.missed() {
@@ -173,7 +173,7 @@ impl Beside for Queue {
         let own = self.prefix();
         let failure = self.watch(over).err().map(|refusal| format!("{own}{refusal}"));
         if let (Some(failure), Some(tell), false) = (&failure, self.tell, self.are_alone) {
-            tell(&format!("{failure}; the others go on"));
+            tell(&format!("{failure}; the others continue"));
         }
         match self.lines() {
             Ok(lines) => BesideDone { lines, loss: failure },

@@ -152,32 +152,29 @@ impl FlightReader {
                 text.push_str(&format!("cca: {count} {what}\n"));
             }
         };
-        say(
-            counts.not_tcp,
-            "packets are no TCP; UDP and QUIC have no sequence numbers in the open",
-        );
-        say(counts.unreadable, "packets are fragments, or their headers cannot be read");
-        say(counts.no_time, "packets have no stamp");
+        say(counts.not_tcp, "packets are not TCP; UDP and QUIC have no visible sequence numbers");
+        say(counts.unreadable, "packets are fragments, or their headers cannot be decoded");
+        say(counts.no_time, "packets have no timestamp");
         say(
             counts.out_of_window,
-            "packets acknowledge what lies further than 2^30 bytes from what was sent, which no \
-             window reaches: left out",
+            "packets acknowledge data more than 2^30 bytes from what was sent, which exceeds any \
+             window: ignored",
         );
         say(counts.begun_again, BEGUN_AGAIN);
         say(
             counts.acks_of_unseen,
-            "packets acknowledge data of which none passed the tap: it takes another path, or \
-             there is none",
+            "packets acknowledge data that did not pass the tap: it takes another path, or there \
+             is none",
         );
         if seen.without_acks > 0 && seen.without_acks == seen.told {
             text.push_str(
-                "cca: data passed, and no acknowledgement of it came back: what is in flight is \
-                 unknown; wanted: a tap that sees both ways of a flow\n",
+                "cca: data passed, but no acknowledgement of it: bytes in flight are unknown; \
+                 wanted: a tap that sees both directions of a flow\n",
             );
         } else {
             say(
                 seen.without_acks,
-                "rows tell no bytes in flight, as no acknowledgement came back by then",
+                "rows have no bytes in flight, as no acknowledgement had arrived by then",
             );
         }
         text

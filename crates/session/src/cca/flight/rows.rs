@@ -25,45 +25,45 @@ const fn real_count(count: u64) -> f64 {
 
 /// The columns.
 pub const SCHEMA: Schema = &[
-    Field::new("start_ns", Kind::TimestampNs, "When the period begins."),
-    count("period_ns", "How long it is, in nanoseconds."),
+    Field::new("start_ns", Kind::TimestampNs, "Start of the period."),
+    count("period_ns", "Its length, in nanoseconds."),
     Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
-    Field::new("src_ip", Kind::Text, "Who sends the data."),
+    Field::new("src_ip", Kind::Text, "Sender of the data."),
     Field::new("src_port", Kind::U16, "Its port."),
-    Field::new("dst_ip", Kind::Text, "Who receives it."),
+    Field::new("dst_ip", Kind::Text, "Its receiver."),
     Field::new("dst_port", Kind::U16, "Its port."),
     real(
         "flight_bytes",
-        "Bytes in flight beyond the tap: sent and not acknowledged; the mean of the slots' ends.",
+        "Bytes in flight beyond the tap: sent and not acknowledged; mean over the ends of slots.",
     ),
-    count("flight_max_bytes", "The most of them at any moment.").nullable(),
-    count("sacked_max_bytes", "The most of them that the receiver had out of order (SACK).")
+    count("flight_max_bytes", "Their maximum at any time.").nullable(),
+    count("sacked_max_bytes", "Maximum of them that the receiver had out of order (SACK).")
         .nullable(),
-    count("sent_bytes", "Bytes of data that passed, retransmissions included."),
+    count("sent_bytes", "Bytes of data that passed, including retransmissions."),
     count("acked_bytes", "Bytes of data that were acknowledged for the first time."),
-    count("resent_packets", "Packets with data that had passed before."),
+    count("resent_packets", "Retransmitted packets: their data had passed before."),
     Field::new(
         "drops",
         Kind::F64,
         "Packets lost beyond the tap, an estimate: retransmitted packets that the receiver was not \
          known to have in full.",
     ),
-    real("rtt_s", "The mean time from data to its acknowledgement, in seconds."),
-    real("rtt_min_s", "The shortest of them."),
+    real("rtt_s", "Mean time from data to its acknowledgement, in seconds."),
+    real("rtt_min_s", "Their minimum."),
     Field::new(
         "control",
         Kind::Text,
-        "Its congestion control; empty without --model, and where `unnamed` says why.",
+        "Its congestion control; empty without --model, and if `unnamed` gives a reason.",
     )
     .nullable(),
-    real("confidence", "The probability of the most probable control."),
-    real("interval_s", "The time that was looked at for it, in seconds."),
+    real("confidence", "Probability of the likeliest congestion control."),
+    real("interval_s", "Observation interval used for it, in seconds."),
     naming::UNNAMED,
     Field::new(
         "missing",
         Kind::Text,
-        "`acks` where no acknowledgement of it came back so far, so that what is in flight is not \
-         known; empty where nothing is missing.",
+        "`acks` if no acknowledgement has arrived so far, so that bytes in flight are unknown; \
+         empty if nothing is missing.",
     ),
 ];
 

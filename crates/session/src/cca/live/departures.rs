@@ -82,8 +82,8 @@ impl Missed {
         let bytes = self.past + self.flows.values().map(Unseen::bytes).sum::<u64>();
         let segment_len = (self.data_bytes / self.segments.max(1)).max(1);
         format!(
-            "departures: by net_dev_start_xmit, which does not see every packet: {bytes} bytes \
-             of flows followed, about {} packets, were not seen to leave\n",
+            "departures: by net_dev_start_xmit, which does not see every packet: {bytes} bytes of \
+             tracked flows, about {} packets, were not seen to leave\n",
             bytes.div_ceil(segment_len)
         )
     }

@@ -119,7 +119,7 @@ impl Watch {
         let mut counts = of_kernel("ingress", &ingress);
         counts.extend(of_kernel("egress", &egress));
         if let Some(chosen) = &self.chosen {
-            let about = "Times that a flow was beyond those of which the taps know the choice.";
+            let about = "Times that a flow exceeded those for which the taps know the selection.";
             counts.push(Count::total("choices_beyond_max", about, chosen.beyond_max()));
         }
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = counts;
@@ -334,11 +334,11 @@ pub fn lines(name: &str, counts: &SlotTapCounts) -> String {
     let SlotTapCounts { taken, not_followed, left_out, no_room, not_tcp, no_data, unreadable } =
         *counts;
     let mut text = format!(
-        "{name}: {} packets passed = {taken} of flows followed + {not_followed} of others + \
+        "{name}: {} packets passed = {taken} of tracked flows + {not_followed} of others + \
          {no_data} TCP without data + {not_tcp} not TCP + {unreadable} unreadable",
         counts.received()
     );
-    for (count, what) in [(left_out, "left out by chance"), (no_room, "whose slot was lost")] {
+    for (count, what) in [(left_out, "not sampled"), (no_room, "whose slot was lost")] {
         if count > 0 {
             text.push_str(&format!(" + {count} {what}"));
         }

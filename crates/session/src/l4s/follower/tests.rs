@@ -311,5 +311,5 @@ fn a_capture_without_acknowledgements_is_named() {
     assert_eq!(follower.marker.counts().unknown, 20);
     assert!(given.iter().all(|(_, budget)| *budget == 0));
     let lines = closing::lines(&follower);
-    assert!(lines.contains("no packet was acknowledged: was it captured at the receiver"));
+    assert!(lines.contains("no packet was acknowledged; wanted: both directions"));
 }
