@@ -16,7 +16,7 @@ const MEASURES: [&str; 9] =
 const LATENCIES: [&str; 9] =
     ["rtt", "jitter", "queue", "retransmissions", "late", "unmeasured", "acks", "sharp", "_ce"];
 /// What is known of an address besides packets.
-const PLACES: [&str; 4] = ["local", "asn", "as_org", "country"];
+const PLACES: [&str; 5] = ["local", "asn", "as_org", "country", "mac"];
 
 /// Tables that carry another program's names, which are the reason to ask for them.
 const FOREIGN: [&str; 1] = ["wirelens flows --names nfstream"];
