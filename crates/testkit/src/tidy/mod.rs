@@ -80,11 +80,6 @@ pub const EXCEPTIONS: &[Exception] = &[
         path: "crates/sink/src/output.rs",
         reason: "an output named /dev/stdout is that descriptor duplicated, so that `>>` appends",
     },
-    Exception {
-        rule: "retired_phrase",
-        path: "docs/guide/python.md",
-        reason: "its table of columns must have the texts of `crates/python/src/packets.rs`",
-    },
 ];
 
 impl Finding {
