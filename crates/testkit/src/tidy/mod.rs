@@ -74,13 +74,11 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// Known exceptions. One that no longer excuses anything is a finding itself.
-pub const EXCEPTIONS: &[Exception] = &[
-    Exception {
-        rule: "doors",
-        path: "crates/sink/src/output.rs",
-        reason: "an output named /dev/stdout is that descriptor duplicated, so that `>>` appends",
-    },
-];
+pub const EXCEPTIONS: &[Exception] = &[Exception {
+    rule: "doors",
+    path: "crates/sink/src/output.rs",
+    reason: "an output named /dev/stdout is that descriptor duplicated, so that `>>` appends",
+}];
 
 impl Finding {
     fn new(file: &File, line: usize, seen: impl Into<String>, wanted: impl Into<String>) -> Self {
