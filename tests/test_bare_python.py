@@ -123,7 +123,7 @@ for what in ("classify", "packetlog", "cca"):
         except SystemExit as ended:
             status = ended.code
         said = told.getvalue()
-        assert (status in (0, None) and "usage: wirelens" in shown.getvalue()) or (
+        assert (status in (0, None) and "Usage: wirelens" in shown.getvalue()) or (
             status == 1 and said.startswith("error: ") and said.count("\\n") == 1
         ), (what, command, status, said)
 """

@@ -171,10 +171,10 @@ def test_nothing_stays_however_it_ends(tmp_path: Path, by: Path, link: None, has
         kill_without_guard(running)
     # Or --act-undo does.
     ran = wirelens("cca", "--act-undo", "wl0")
-    assert ran.status == 0 and "put back: tc qdisc" in ran.stderr, ran.stderr
+    assert ran.status == 0 and "restored: tc qdisc" in ran.stderr, ran.stderr
     assert is_back(), qdiscs("wl0")
     ran = wirelens("cca", "--act-undo", "wl0")
-    assert ran.status == 0 and "nothing of --act" in ran.stderr, ran.stderr
+    assert ran.status == 0 and "nothing left by --act" in ran.stderr, ran.stderr
 
 
 def refused(tmp_path: Path, by: Path, *more: str) -> Ran:
@@ -199,9 +199,9 @@ def test_what_cannot_be_acted_on_is_named(tmp_path: Path, by: Path, link: None) 
     ran = refused(tmp_path, by, "--act-rate", "5mbit")
     assert ran.status == 2 and ":1: 3 words" in ran.stderr, ran.stderr
     ran = wirelens("cca", "-i", "wl0", "--egress", "wl1", "--act", "wl0")
-    assert ran.status == 2 and "nobody names controls" in ran.stderr, ran.stderr
+    assert ran.status == 2 and "nothing identifies congestion controls" in ran.stderr, ran.stderr
     ran = refused(tmp_path, by, "--act-rate", "5mb")
-    assert ran.status == 2 and "no unit of rates" in ran.stderr, ran.stderr
+    assert ran.status == 2 and "not a unit of rates" in ran.stderr, ran.stderr
 
 
 def test_a_dry_run_tells_and_changes_nothing(tmp_path: Path, by: Path, link: None) -> None:
@@ -223,7 +223,7 @@ def test_a_terminal_gets_a_screen_that_leaves_it_as_it_was(tmp_path: Path, link:
         terminal.wait_for("Flow .*CBIQ")
         terminal.end()
     refused = wirelens(*words, "--view", "always", "--duration", "250ms")
-    assert refused.status == 2 and "no terminal" in refused.stderr
+    assert refused.status == 2 and "not a terminal" in refused.stderr
     ran = wirelens(*words, "--duration", "250ms")
     assert ran.status == 0 and ran.stdout == b""
     ran = wirelens(*words, "--view", "always", "--format", "csv")

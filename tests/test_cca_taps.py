@@ -143,7 +143,7 @@ def test_packets_are_left_out_by_chance_in_the_kernel(tmp_path: Path, links: Lin
         assert "left out" not in finished(one.end())
         summary = finished(other.end())
     for line in summary.splitlines()[-2:]:
-        taken = int(line.split(" of flows followed")[0].split()[-1])
+        taken = int(line.split(" of tracked flows")[0].split()[-1])
         left_out = int(line.split(" not sampled")[0].split()[-1])
         assert taken > 1000 and 0.8 < taken / left_out < 1.25, line
     of = [{(row["start_ns"], row["src_port"]): row for row in told(path)} for path in (whole, half)]

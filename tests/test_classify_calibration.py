@@ -57,7 +57,7 @@ def test_the_threshold_keeps_foreign_flows_without_a_name():
     none = calibration.choose_below(
         confidences, ~is_right, is_foreign, named, weights, foreign_max=0.1, right_min=0.9
     )
-    assert none.below == 0.5 and "none keeps both" in none.why
+    assert none.below == 0.5 and "none satisfies both" in none.why
 
 
 def test_the_best_guess_is_never_the_class_of_foreign_flows():

@@ -83,7 +83,7 @@ def test_what_does_not_match_is_told_by_count_and_example(tmp_path):
     assert told[0].startswith("2 of 5 labels match no flow, such as protocol 6 192.0.2.1 port 1 ")
     assert "three.pcap (web, line 4)" in told[0]
     assert told[1].startswith("1 of 3 flows have no label and are left out, such as protocol 17")
-    assert "labels that differ" in told[2] and "(dns, voice)" in told[2]
+    assert "conflicting labels" in told[2] and "(dns, voice)" in told[2]
 
 
 def test_a_parquet_file_is_a_table_as_well(tmp_path):
@@ -169,7 +169,7 @@ def test_a_table_that_cannot_be_read_is_refused_in_a_line(tmp_path):
     for name, content, message in (
         ("lines.csv", b'file,label\nx,"a\nb"\n', "line 2: class 'a.nb'; wanted: a name in"),
         ("escape.csv", b"file,label\nx,\x1b[31mred\n", "class '.x1b.31mred'"),
-        ("latin.tsv", b"file\tlabel\nx\tcaf\xe9\n", "no UTF-8 .byte 0xe9.; convert it"),
+        ("latin.tsv", b"file\tlabel\nx\tcaf\xe9\n", "not UTF-8 .byte 0xe9.; convert it"),
         ("long.csv", b"file,label\nx," + b"a" * 200_000 + b"\n", "field larger"),
         ("flows.parquet", b"no such thing", "wanted: a Parquet file"),
     ):
@@ -193,7 +193,7 @@ def test_captures_that_a_name_does_not_tell_apart_are_refused():
     captures = [Path("/data/a/x.pcap"), Path("/data/b/x.pcap")]
     assert find_capture("b/x.pcap", captures) == 1
     assert find_capture("y.pcap", captures) is None
-    with pytest.raises(OptionError, match="tell them apart"):
+    with pytest.raises(OptionError, match="distinguish them"):
         find_capture("x.pcap", captures)
 
 

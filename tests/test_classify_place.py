@@ -139,7 +139,7 @@ def test_aims_are_kept():
 def test_what_cannot_be_reached_is_an_error():
     with pytest.raises(OptionError, match="0.999 or more: not possible"):
         choose(1, Aim(f1=0.999))
-    with pytest.raises(OptionError, match="not possible with these models, 0.1 is the least"):
+    with pytest.raises(OptionError, match="not possible with these models, 0.1 is the minimum"):
         choose(1, Aim(service_rate=1e9))
     with pytest.raises(OptionError, match="one of --latency"):
         Aim(f1=0.5, assigned=0.1)

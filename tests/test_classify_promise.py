@@ -113,7 +113,7 @@ def test_the_margin_holds_for_families_that_chose_nothing():
             lost[is_sure].append(f1(truth[~half], second.predicted[~half])
                                  - f1(truth[~half], said.labels))  # fmt: skip
             portions[is_sure].append((said.stages == 1).mean())
-            assert ("draws of families" in found.why) == is_sure
+            assert ("samples of families" in found.why) == is_sure
     assert numpy.mean(lost[True]) <= 0.02
     assert numpy.mean(lost[True]) < numpy.mean(lost[False])
     assert (numpy.array(lost[True]) > 0.02).sum() < (numpy.array(lost[False]) > 0.02).sum()

@@ -226,7 +226,7 @@ def compare_mode(path: Path, reading: Reading, mode: str, findings: Findings) ->
         if reading.packets:
             yield f"exit status {ran.status}: {ran.stderr.strip()[-300:]}"
         return
-    said = [counted(ran.stderr, "packets came late"), counted(ran.stderr, "clock steps")]
+    said = [counted(ran.stderr, "packets were late"), counted(ran.stderr, "clock steps")]
     if said != [table.late, table.clock_steps]:
         yield f"{said} packets late and clock steps, not {[table.late, table.clock_steps]}"
     findings.late += table.late

@@ -199,7 +199,7 @@ def test_what_no_router_can_be_is_refused_by_name() -> None:
     assert "--rate" in refused("--router", "mode=dualpi2")
     assert "--router" in refused("--trace", "t")
     assert "`mode`: wanted dualpi2" in refused("--router", "mode=red", "--rate", "1mbit")
-    assert "no unit of a rate" in refused("--router", "mode=dualpi2", "--rate", "100")
+    assert "not a unit of a rate" in refused("--router", "mode=dualpi2", "--rate", "100")
 
 
 def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:

@@ -492,7 +492,7 @@ def refusal(*arguments: str | Path) -> tuple[int, str]:
 def test_an_unknown_interface_is_answered_with_the_nearest(link: Link) -> None:
     status, words = refusal("flows", "-i", "wl00")
     assert status == 1 and "wl00: no such interface; there are lo" in words
-    assert words.endswith("was wl0 meant?\n")
+    assert words.endswith("did you mean wl0?\n")
 
 
 def test_a_missing_permission_is_explained(link: Link) -> None:
@@ -576,4 +576,4 @@ def test_clock_steps_in_a_capture_are_counted(tmp_path: Path) -> None:
     ran = wirelens("flows", *CSV, "-r", path)
     assert ran.status == 0 and packets_of(ran.rows) == len(stamps)
     assert "flows: 1 clock steps: timestamps went back" in ran.stderr
-    assert "flows: 1 packets came late" in ran.stderr
+    assert "flows: 1 packets were late" in ran.stderr

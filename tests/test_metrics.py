@@ -143,7 +143,7 @@ def test_logs_and_latencies_agree_with_what_is_printed(all_on: tuple[Scraped, st
     )
     for what, count in zip(("seen", "kept", "passed_over", "lost"), kept, strict=True):
         assert scraped.sum(f"wirelens_packetlog_packets_{what}_total") == int(count)
-    classes = numbers(said, r"^packetlog: (\w+): (\d+) packets of (\d+) kept")
+    classes = numbers(said, r"^packetlog: (\w+): (\d+) packets of (\d+) stored")
     assert classes
     for name, in_log, seen in classes:
         assert scraped.sum("wirelens_packetlog_class_packets_seen_total", **{"class": name}) == int(

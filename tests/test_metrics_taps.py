@@ -42,7 +42,7 @@ def test_taps_in_the_kernel_are_counted_by_tap(tmp_path: Path, links: Link) -> N
         during, said = run.scrape(), run.end()
     for tap, device in (("ingress", BEFORE[0]), ("egress", BEHIND[0])):
         line = re.search(
-            rf"cca: {device}: (\d+) packets passed = (\d+) of flows followed \+ (\d+) of others "
+            rf"cca: {device}: (\d+) packets passed = (\d+) of tracked flows \+ (\d+) of others "
             r"\+ (\d+) TCP without data",
             said,
         )

@@ -78,7 +78,7 @@ def test_a_certificate_of_the_operators_is_verified(tmp_path: Path) -> None:
         # HTTP without it is answered with what is wanted.
         with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as plain:
             plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert b"wants https://" in plain.recv(4096)
+            assert b"use https://" in plain.recv(4096)
 
 
 def test_beyond_this_machine_one_is_made(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_the_first_label_holds_until_the_second_is_there(tmp_path: Path) -> None
         assert ran.status == 0, ran.stderr
         assert (" were classified again" in ran.stderr) == (name == "again")
         line = next(line for line in ran.stderr.splitlines() if " seen = " in line)
-        stored[name] = int(line.partition(" = ")[2].partition(" kept")[0])
+        stored[name] = int(line.partition(" = ")[2].partition(" stored")[0])
     assert {row["label"] for row in rows(tmp_path / "devices.csv")} >= {"unknown"}
     assert stored["plain"] - 5 <= stored["again"] <= stored["plain"]
     assert stored["none"] != stored["plain"]
@@ -79,7 +79,7 @@ def test_the_first_label_holds_until_the_second_is_there(tmp_path: Path) -> None
     ("tables", "rule", "reported"),
     [
         ({}, {"device": "unknown"}, "or classify-again = true"),
-        ({}, {"device": "unknown", "classify-again": False}, "does nothing"),
+        ({}, {"device": "unknown", "classify-again": False}, "has no action"),
         ({}, {"device": "icmp", "classify-again": True}, "without a model"),
         ({}, {"bytes": "1M", "classify-again": True}, "a rule about service or device"),
     ],

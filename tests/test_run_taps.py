@@ -144,7 +144,7 @@ MISTAKES: dict[str, tuple[Tables, str, str]] = {
         {"input": {"interface": "lo"}, "cca": {"egress": AFTER}}, "egress", "is a file",
     ),
     "two interfaces downstream": (
-        {"input": {"interface": "lo"}, "cca": {"egress": ["a0", "b0"]}}, "egress", "can be one",
+        {"input": {"interface": "lo"}, "cca": {"egress": ["a0", "b0"]}}, "egress", "only one interface",
     ),
     "one interface for both": (
         {"input": {"interface": "lo"}, "cca": {"egress": "lo"}}, "egress", "xmit:lo",
@@ -156,7 +156,7 @@ MISTAKES: dict[str, tuple[Tables, str, str]] = {
         "egress-offset", "no effect",
     ),
     "packets of captures": ({"cca": {"each-packet": True}}, "each-packet", "no effect"),
-    "uneven periods": ({"cca": {"every": "3ms", "slot": "2ms"}}, "every", "no whole number"),
+    "uneven periods": ({"cca": {"every": "3ms", "slot": "2ms"}}, "every", "not a whole number"),
     "a model of one slot": ({"cca": {"model": "cca", "slot": "2ms"}}, "model", "trained on"),
 }  # fmt: skip
 
@@ -193,7 +193,7 @@ def test_rows_do_not_take_the_place_of_the_downstream_tap(tmp_path: Path) -> Non
 
 def test_a_check_reads_nothing(tmp_path: Path) -> None:
     ran = run(tmp_path, written(tables(tmp_path, {})), "--check")
-    assert ran.status == 0 and "fine: top, flows, cca" in ran.stderr, ran.stderr
+    assert ran.status == 0 and "valid: top, flows, cca" in ran.stderr, ran.stderr
     assert not list(tmp_path.glob("*.csv*"))
 
 

@@ -23,4 +23,4 @@ def test_screens_are_drawn_and_left(tmp_path: Path) -> None:
 
 def test_a_view_needs_a_terminal(tmp_path: Path) -> None:
     refused = wirelens("run", "-r", DEMO, "--view", cwd=tmp_path)
-    assert refused.status == 2 and "no terminal" in refused.stderr
+    assert refused.status == 2 and "not a terminal" in refused.stderr

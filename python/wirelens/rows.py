@@ -1,7 +1,8 @@
 """Columns of rows, for type checkers and editors.
 
 Made of the columns that the compiled half declares, by tests/python/test_rows.py; changes by hand
-are lost. `window_start_ns` is there with windows, and `capture` where several captures are read.
+are lost. `window_start_ns` is there with windows, `src_mac` and `dst_mac` where they are asked for,
+and `capture` where several captures are read.
 """
 
 from typing import Final
@@ -142,6 +143,8 @@ class Flow(Row):
     end_reason: str
     vlan: int | None
     window_start_ns: int
+    src_mac: str | None
+    dst_mac: str | None
     capture: str | None
 
 
@@ -244,8 +247,12 @@ class NfstreamFlow(Row):
     id: int
     expiration_id: int
     src_ip: str
+    src_mac: str | None
+    src_oui: str | None
     src_port: int
     dst_ip: str
+    dst_mac: str | None
+    dst_oui: str | None
     dst_port: int
     protocol: int
     ip_version: int

@@ -152,7 +152,7 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
         ({"threads": 2, "pace": 2.0}, "threads has no effect on a replay"),
         ({"keep_max": "many"}, "keep_max: `many`: wanted a number of bytes"),
         ({"batch_size": 0}, "batch_size: `0`: wanted a number from 1"),
-        ({"settings": "nowhere.toml"}, "nowhere.toml: No such file or directory; settings to"),
+        ({"settings": "nowhere.toml"}, "nowhere.toml: No such file or directory; `wirelens run --init`"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, Any], told: str) -> None:
