@@ -197,7 +197,7 @@ def test_longer_intervals_vote_beside_those_that_make_them(runs: Path, tmp_path:
 
 def test_too_little_to_train_on_is_named(runs: Path, tmp_path: Path) -> None:
     for words, arguments in {
-        "two at least": ("-r", runs / "one"),
+        "at least two": ("-r", runs / "one"),
         "no flow is that long": ("-r", runs, "--slot", "10ms", "--durations", "9s"),
         "beside others": ("-r", runs, "--durations", "9s"),
         "a whole number of times": ("-r", runs, "--durations", "200ms,3s"),

@@ -136,7 +136,7 @@ def test_a_changed_artifact_is_refused(made):
         shutil.copytree(folder / "apps", copy)
         content = (copy / name).read_bytes()
         (copy / name).write_bytes(content.replace(b"1", b"2", 1))
-        with pytest.raises(ModelError, match=f"{name}: not what SHA256SUMS has"):
+        with pytest.raises(ModelError, match=f"{name}: differs from SHA256SUMS"):
             cascade.load(copy)
     with pytest.raises(ModelError, match="wanted: a folder that `wirelens train classify` wrote"):
         cascade.load(folder / "captures")
@@ -161,7 +161,7 @@ def reseal(folder, change):
         (lambda head: head["stages"][-1].update(threshold=1), "thresholds there; wanted"),
         (
             lambda head: head["stages"][-1].update(packets=4),
-            "looks at 5 packets, and casc.* says 4",
+            "reads 5 packets, but casc.* has 4",
         ),
     ],
 )
@@ -259,7 +259,7 @@ def test_a_class_of_one_capture_is_told_where_folds_judge(tmp_path, capsys):
     (tmp_path / "made/flows.tsv").unlink()
     run("train", "--folders", tmp_path / "made", "-o", tmp_path / "m", "--families",
         "decision-tree", "--depths", 1, "--split", "100/0/0", "--folds", 2)  # fmt: skip
-    assert "warning: only one family of captures has one, two: each" in capsys.readouterr().err
+    assert "warning: only one family of captures has one, two: the fold" in capsys.readouterr().err
 
 
 def test_a_class_with_too_few_flows_is_left_out_and_told(made, capsys):
@@ -319,10 +319,10 @@ def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
     assert f"| {share:.3f} [" in text.partition("| this cascade |")[2].partition("\n")[0]
     assert "## Assignment" in text and "| oracle | " in text
     assert (tmp_path / "confusion.png").is_file() and (tmp_path / "assignment.tsv").is_file()
-    assert "trained on" not in capsys.readouterr().err
+    assert "of training" not in capsys.readouterr().err
     run("eval", "--model", folder / "apps", *source)
     told = capsys.readouterr()
-    assert "were trained on" in told.err or "was trained on" in told.err
+    assert "these are the captures and labels of training" in told.err
     assert told.out.startswith("# apps on ")
 
 

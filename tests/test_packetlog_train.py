@@ -413,7 +413,7 @@ def test_what_cannot_be_is_refused(tmp_path, capsys, options, told):
 def test_nothing_is_written_over(made, tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("mine")
     run("train", "-r", ATTACKS, "-o", tmp_path, *QUICK, status=1)
-    assert "there already" in capsys.readouterr().err
+    assert "exists; give another name" in capsys.readouterr().err
     run("train", "-r", ATTACKS, "-o", tmp_path, *QUICK, "--force", status=1)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
