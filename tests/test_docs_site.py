@@ -97,5 +97,15 @@ def test_links_of_pages_are_kept_within_the_site() -> None:
         "[a](../../models/recipes/files.md) `[b](none.md)` [c] [d](../../index.md#install)"
     )
     cells = [{"cell_type": "markdown", "source": ["# T"]}, {"cell_type": "code", "source": ["1"]}]
-    page = docs_site.of_notebook(json.dumps({"cells": cells}), "docs/n.ipynb")
-    assert page.startswith("# T\n\n```python\n1\n```\n") and "(n.ipynb)" in page
+    page = docs_site.of_notebook(json.dumps({"cells": cells}))
+    assert page == "# T\n\n```python\n1\n```"
+
+
+def test_a_notebook_leads_to_its_file() -> None:
+    site = docs_site.Site(docs_site.tracked())
+    site.gather()
+    notebooks = [name for name in site.files if name.endswith(".ipynb")]
+    assert len(notebooks) >= 3
+    for name in notebooks:
+        page = site.pages[name.removesuffix(".ipynb") + ".md"]
+        assert page.endswith(f"[Download this notebook]({Path(name).name})\n")

@@ -53,14 +53,14 @@ def as_written(page: str) -> str:
     return re.sub(r"(^|/)README\.md$", r"\1index.md", page)
 
 
-def of_notebook(text: str, name: str) -> str:
+def of_notebook(text: str) -> str:
     """A notebook as a page."""
     parts = []
     for cell in json.loads(text)["cells"]:
         source = "".join(cell["source"])
         is_code = cell["cell_type"] == "code"
         parts.append(f"```python\n{source}\n```" if is_code else source)
-    return "\n\n".join(parts) + f"\n\n[Download this notebook]({posixpath.basename(name)})\n"
+    return "\n\n".join(parts)
 
 
 class Site:
@@ -80,8 +80,12 @@ class Site:
         while self._waiting:
             name = self._waiting.pop()
             if name.endswith(".ipynb"):
-                self.files.add(name)
-                name = self._add(name, of_notebook((ROOT / name).read_text(), name))
+                if name not in self.files:
+                    self.files.add(name)
+                    page = self._add(name, of_notebook((ROOT / name).read_text()))
+                    # After links were followed: this one leads to the file, not to its page.
+                    own = posixpath.basename(name)
+                    self.pages[page] += f"\n\n[Download this notebook]({own})\n"
             elif name not in self.pages and name != "docs/SUMMARY.md":
                 self._add(name, (ROOT / name).read_text())
 
