@@ -22,7 +22,7 @@ FACTORS = [0.25, 0.5, 1.0, 2.0, 4.0]
 FLOWS_PER_S = 20_000
 ROUNDS = 3
 LATENCY = re.compile(
-    r"latency of (?P<verdicts>\d+) verdicts that a frame decided:"
+    r"latency of (?P<verdicts>\d+) verdicts decided by a frame:"
     r" p50 (?P<p50_us>[\d.]+) µs, p99 (?P<p99_us>[\d.]+) µs, max (?P<max_us>[\d.]+) µs"
 )
 FIRST = re.compile(r"\((?P<share>[\d.]+) %\) at the first packet")

@@ -33,7 +33,7 @@ def record(capture: Path, mode: str, folder: Path) -> dict[str, object]:
         return int(found[1]) if found else 0
 
     packets, wire = number(r"packetlog: (\d+) seen"), number(r"% of (\d+) on the wire")
-    anomalous = number(r"packetlog: anomalous: \d+ packets of (\d+) kept")
+    anomalous = number(r"packetlog: anomalous: \d+ packets of (\d+) stored")
     shutil.rmtree(folder)
     return {
         "capture": "/".join(capture.parts[-3:]), "mode": mode, "packets": packets,

@@ -50,7 +50,7 @@ model = "services"
 listen = "127.0.0.1:0"
 """
 LATENCY = re.compile(
-    r"latency of (\d+) verdicts that a frame decided: p50 ([\d.]+) (\S+), p99 ([\d.]+) ([a-zµ]+)"
+    r"latency of (\d+) verdicts decided by a frame: p50 ([\d.]+) (\S+), p99 ([\d.]+) ([a-zµ]+)"
 )
 UNITS_US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
 Row = dict[str, object]
