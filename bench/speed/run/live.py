@@ -32,7 +32,7 @@ SECONDS = 5.0
 IDLE_S = 5.0
 FRAME_BYTES = 300
 WAIT_MAX_S = 20.0
-WAITED = re.compile(r"packets waited ([\d.]+) ms for the settings")
+WAITED = re.compile(r"packets waited ([\d.]+) ms for the reload")
 Row = dict[str, object]
 
 
