@@ -144,7 +144,7 @@ MISTAKES: dict[str, tuple[Tables, str, str]] = {
         {"input": {"interface": "lo"}, "cca": {"egress": AFTER}}, "egress", "is a file",
     ),
     "two interfaces downstream": (
-        {"input": {"interface": "lo"}, "cca": {"egress": ["a0", "b0"]}}, "egress", "only one interface",
+        {"input": {"interface": "lo"}, "cca": {"egress": ["a0", "b0"]}}, "egress", "one interface",
     ),
     "one interface for both": (
         {"input": {"interface": "lo"}, "cca": {"egress": "lo"}}, "egress", "xmit:lo",
