@@ -22,7 +22,7 @@ def test_a_table_is_a_sequence_of_rows() -> None:
     assert table[0] == rows[0] and table[-1] == rows[-1] and table[1:3] == rows[1:3]
     assert rows[0].src_ip == "10.20.0.11" and rows[0].bytes == 1169119
     assert table.column("bytes") == [row.bytes for row in rows]
-    with pytest.raises(KeyError, match="`octets` is not a column; the columns are src_ip,"):
+    with pytest.raises(KeyError, match="`octets` is not a column; there are src_ip,"):
         table.column("octets")
 
 
