@@ -76,6 +76,14 @@ fn addresses(frame: &Frame<'_>) -> [Option<MacAddress>; 2] {
     [source.map(MacAddress), None]
 }
 
+/// What is of the low and of the high endpoint, the source's first.
+fn from_source<T>([low, high]: [T; 2], direction: FlowDirection) -> [T; 2] {
+    match direction {
+        FlowDirection::LowToHigh => [low, high],
+        FlowDirection::HighToLow => [high, low],
+    }
+}
+
 impl<P: Kept> Kept for WithMacs<P> {
     fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>) {
         self.kept.push(record, row);
@@ -83,11 +91,7 @@ impl<P: Kept> Kept for WithMacs<P> {
             Some(address) => Value::Text(address),
             None => Value::Null,
         };
-        let [low, high] = self.sides.each_ref().map(value);
-        row.extend(match record.direction {
-            FlowDirection::LowToHigh => [low, high],
-            FlowDirection::HighToLow => [high, low],
-        });
+        row.extend(from_source(self.sides.each_ref().map(value), record.direction));
     }
 }
 
@@ -97,10 +101,6 @@ impl<P: Laid> Laid for WithMacs<P> {
     }
 
     fn macs(&self, direction: FlowDirection) -> [Option<MacAddress>; 2] {
-        let [low, high] = self.sides;
-        match direction {
-            FlowDirection::LowToHigh => [low, high],
-            FlowDirection::HighToLow => [high, low],
-        }
+        from_source(self.sides, direction)
     }
 }
