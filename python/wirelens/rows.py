@@ -603,3 +603,5 @@ ALL: Final[tuple[type[Row], ...]] = (
     OneWayLatency,
     Unanswered,
 )
+# Columns that depend on the options.
+SOMETIMES: Final = frozenset({"window_start_ns", "src_mac", "dst_mac", "capture"})

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from wirelens._wirelens import Collected, RunOptions
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-# Columns of windows, and of several captures.
-_SOMETIMES = frozenset({"window_start_ns", "capture"})
 # As the command has it.
 _FILE_LEN_MAX = 1 << 20
 
@@ -209,14 +207,14 @@ def run(
 
 def _kind_of(columns: Sequence[str]) -> type[Row]:
     """The kind of rows with these columns; of columns that are declared nowhere, `Row` itself."""
-    return _kinds().get(frozenset(columns) - _SOMETIMES, Row)
+    return _kinds().get(frozenset(columns) - rows.SOMETIMES, Row)
 
 
 @functools.cache
 def _kinds() -> dict[frozenset[str], type[Row]]:
     return {
         frozenset(name for one in kind.__mro__ for name in vars(one).get("__annotations__", ()))
-        - _SOMETIMES: kind
+        - rows.SOMETIMES: kind
         for kind in rows.ALL
     }
 

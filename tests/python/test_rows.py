@@ -31,6 +31,8 @@ __all__ = {names}
 TAIL = """
 TOTALS: Final[dict[str, type[Row]]] = {totals}
 ALL: Final[tuple[type[Row], ...]] = ({all},)
+# Columns that depend on the options.
+SOMETIMES: Final = frozenset({sometimes})
 """
 PYTHON = {"Text": "str", "Bytes": "bytes", "F64": "float"}
 # Columns that are there now and then, whatever a row is of.
@@ -149,6 +151,8 @@ def source() -> str:
     totals = "".join(f'    "{by}": {by.capitalize()}Totals,\n' for by in TOP)
     kinds = "".join(f"    {kind},\n" for kind, *_ in KINDS)
     tail = TAIL.replace("{totals}", "{\n" + totals + "}").replace("({all},)", f"(\n{kinds})")
+    sometimes = ", ".join(f'"{name}"' for name in SOMETIMES)
+    tail = tail.replace("{sometimes}", "{" + sometimes + "}")
     return "".join([*parts, "\n", tail])
 
 
