@@ -38,6 +38,7 @@ from wirelens.errors import (
     OutputError,
     OutputExistsError,
     SettingsError,
+    SettingsWarning,
     WirelensError,
 )
 from wirelens.latency_plot import plot_latency
@@ -69,6 +70,7 @@ __all__ = [
     "Packet",
     "Run",
     "SettingsError",
+    "SettingsWarning",
     "Stream",
     "Table",
     "WirelensError",

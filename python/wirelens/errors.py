@@ -95,6 +95,12 @@ class CaptureWarning(WirelensError, UserWarning):
     """
 
 
+class SettingsWarning(WirelensError, UserWarning):
+    """The settings have tables that only ``wirelens run`` acts on, such as ``[page]`` and
+    ``[[alert]]``; the text names them.
+    """
+
+
 class DamagedCaptureWarning(CaptureWarning):
     """A capture could not be read, or not to its end; results cover the rest.
 

@@ -18,6 +18,7 @@ from wirelens.errors import (
     LossError,
     OptionError,
     SettingsError,
+    SettingsWarning,
 )
 from wirelens.questions import Duration, Path, Source, _duration
 from wirelens.results import Field, Table
@@ -159,6 +160,9 @@ def run(
     -----
     DamagedCaptureWarning
         If a capture cannot be read to its end; rows cover the part before.
+    SettingsWarning
+        If the settings have ``[page]``, ``[history]``, ``[[alert]]`` or ``[[notify]]``, which only
+        the command acts on.
 
     Examples
     --------
@@ -191,6 +195,10 @@ def run(
         "applications": [_named(application) for application in applications],
     }
     running = _wirelens.run(options)
+    if running.unused:
+        tables = ", ".join(running.unused)
+        notice = f"{tables}: not used; only the command, wirelens run, acts on such tables"
+        warnings.warn(notice, SettingsWarning, stacklevel=2)
     returned = [Returned(name, running) for name, _ in options["applications"]]
     try:
         with interrupts.stopping(running) if running.is_live else contextlib.nullcontext():

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,17 @@ def test_values_of_python_become_toml(tmp_path: Path) -> None:
     read = tomllib.loads(text)
     assert read == {"x y": values, "rule": [{"keep": str(tmp_path)}, {}]}
     assert io.StringIO(text).readline() == '["x y"]\n'
+
+
+def test_tables_that_only_the_command_acts_on_are_named() -> None:
+    settings = """
+    [flows]
+    [page]
+    listen = "127.0.0.1:0"
+    [[alert]]
+    name = "resets"
+    table = "flows"
+    when = 'end_reason == rst'
+    """
+    with pytest.warns(wirelens.SettingsWarning, match=r"^\[page\], \[\[alert\]\]: not used"):
+        wirelens.run(tomllib.loads(settings), read=DEMO)

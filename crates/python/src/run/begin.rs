@@ -163,6 +163,7 @@ pub(crate) fn run(py: Python<'_>, options: RunOptions) -> PyResult<Run> {
     // Models are read here.
     let (plan, kept) = py.detach(|| plan(&options, &host, &to, &budget))?;
     let is_live = plan.input.is_live();
+    let unused = unused(&plan);
     let of_run = Arc::clone(&control);
     let brought: Vec<_> = options.applications.into_iter().map(|(name, _)| name).collect();
     let work = move || {
@@ -178,6 +179,7 @@ pub(crate) fn run(py: Python<'_>, options: RunOptions) -> PyResult<Run> {
         budget,
         kept,
         is_live,
+        unused,
         process: process::id(),
     };
     // Until inputs and outputs are open: what refuses them is reported here.
@@ -200,6 +202,18 @@ fn plan(
     let site = Site { is_live: plan.input.is_live(), ..site };
     let tables = take_rows(&mut plan, options, &site, to, budget)?;
     Ok((plan, tables))
+}
+
+/// Tables of the settings that only `wirelens run` acts on: to leave them out in silence would
+/// lose alerts.
+fn unused(plan: &Plan) -> Vec<&'static str> {
+    let tables = [
+        ("[page]", plan.page.is_some()),
+        ("[history]", plan.history.is_some()),
+        ("[[alert]]", !plan.alerts.alert.is_empty()),
+        ("[[notify]]", !plan.alerts.notify.is_empty()),
+    ];
+    tables.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
 }
 
 /// From opening inputs to the last row; `brought` are the applications in Python.

@@ -71,6 +71,8 @@ pub(crate) struct Run {
     budget: Arc<Budget>,
     kept: Vec<(&'static str, Arc<Kept>)>,
     is_live: bool,
+    /// Tables of the settings that only the command acts on.
+    unused: Vec<&'static str>,
     /// The process that has the thread of the run; a fork of it has not.
     process: u32,
 }
@@ -177,6 +179,12 @@ impl Run {
     #[getter]
     fn is_live(&self) -> bool {
         self.is_live
+    }
+
+    /// Tables of the settings that only the command acts on.
+    #[getter]
+    fn unused(&self) -> Vec<&'static str> {
+        self.unused.clone()
     }
 
     /// The tables that are in memory: name, rows, and how many had no room.
