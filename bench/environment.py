@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 
-class Measured(Protocol):
+class InputCapture(Protocol):
     """A capture that a run reads."""
 
     @property
@@ -83,7 +83,7 @@ def huge_pages() -> str:
         return "unknown"
 
 
-def facts(inputs: Sequence[Measured], rounds: int) -> dict[str, object]:
+def facts(inputs: Sequence[InputCapture], rounds: int) -> dict[str, object]:
     """What a reader must know to judge the numbers, taken before the first run."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {

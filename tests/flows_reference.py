@@ -105,7 +105,7 @@ class Tuple:
 
 
 @dataclass(frozen=True)
-class Counted:
+class PacketRecord:
     """A packet of a flow; its time is nothing until the flow has a stamp."""
 
     time_ns: int | None
@@ -120,7 +120,7 @@ class Flow:
 
     tuple: Tuple
     vlan: int | None
-    packets: list[Counted] = field(default_factory=list)
+    packets: list[PacketRecord] = field(default_factory=list)
     # Nothing while no packet has had a stamp.
     first_ns: int | None = None
     last_ns: int | None = None
@@ -147,7 +147,7 @@ class Flow:
             self.first_ns = min(self.first_ns, time_ns)
             self.last_ns = max(self.last_ns, time_ns)
         self.stamp(time_ns)
-        self.packets.append(Counted(time_ns, packet.wire_len, flags, is_from_source))
+        self.packets.append(PacketRecord(time_ns, packet.wire_len, flags, is_from_source))
         if flags & FIN:
             self.finished.add(is_from_source)
         if self.closed_by is None and (flags & RST or len(self.finished) == 2):
@@ -272,7 +272,7 @@ def rows_of(flow: Flow, rules: Rules, with_stats: bool) -> list[Row]:
     if rules.window_ns is None:
         return [row_of(flow, flow.packets, flow.end_reason, with_stats)]
     # A packet older than the window its flow is in counts in that one.
-    windows: list[tuple[int | None, list[Counted]]] = []
+    windows: list[tuple[int | None, list[PacketRecord]]] = []
     reasons = []
     for index, packet in enumerate(flow.packets):
         start = None
@@ -304,7 +304,7 @@ def reason_in_window(flow: Flow, rules: Rules) -> str:
     return "window" if is_past else flow.end_reason
 
 
-def row_of(flow: Flow, packets: list[Counted], reason: str, with_stats: bool) -> Row:
+def row_of(flow: Flow, packets: list[PacketRecord], reason: str, with_stats: bool) -> Row:
     seen = flow.tuple
     by_side = {
         "both": packets,
@@ -323,18 +323,18 @@ def row_of(flow: Flow, packets: list[Counted], reason: str, with_stats: bool) ->
     return row | stats_of(by_side) if with_stats else row
 
 
-def totals(packets: list[Counted]) -> tuple[int, int]:
+def totals(packets: list[PacketRecord]) -> tuple[int, int]:
     return len(packets), sum(packet.size for packet in packets)
 
 
-def all_flags(packets: list[Counted]) -> int:
+def all_flags(packets: list[PacketRecord]) -> int:
     flags = 0
     for packet in packets:
         flags |= packet.flags
     return flags
 
 
-def stats_of(by_side: dict[str, list[Counted]]) -> Row:
+def stats_of(by_side: dict[str, list[PacketRecord]]) -> Row:
     row: Row = {}
     for side, packets in by_side.items():
         measures = spread([packet.size for packet in packets]) + spread(gaps(packets))
@@ -348,7 +348,7 @@ def stats_of(by_side: dict[str, list[Counted]]) -> Row:
     return row
 
 
-def gaps(packets: list[Counted]) -> list[int]:
+def gaps(packets: list[PacketRecord]) -> list[int]:
     """From packet to packet as they came, each from the latest stamp before and none below 0."""
     found: list[int] = []
     latest = None

@@ -109,7 +109,7 @@ def compare_places(
 
 
 @dataclass(frozen=True)
-class Traced:
+class TcptraceRow:
     """What tcptrace says of one direction of a connection."""
 
     samples: int
@@ -125,7 +125,7 @@ def plain(host: str) -> str:
     return f"{ipaddress.ip_address(address)}:{port}"
 
 
-def tcptrace(path: Path) -> dict[tuple[str, str], Traced]:
+def tcptrace(path: Path) -> dict[tuple[str, str], TcptraceRow]:
     """RTT samples by sender and receiver, each an address and a port."""
     done = subprocess.run(
         ["tcptrace", "-lrn", str(path)], capture_output=True, check=True, text=True, timeout=300
@@ -146,7 +146,7 @@ def tcptrace(path: Path) -> dict[tuple[str, str], Traced]:
         hosts = [plain(host) for host in hosts]
         for side, pair in enumerate((hosts, hosts[::-1])):
             values = [row[side] for row in rows]
-            found[(pair[0], pair[1])] = Traced(
+            found[(pair[0], pair[1])] = TcptraceRow(
                 int(values[0]), *map(float, values[1:4]), int(values[4])
             )
     return found

@@ -26,7 +26,7 @@ _TABLE_HEADING = "What commands need"
 
 
 @dataclass(frozen=True)
-class Printed:
+class PrintedCommand:
     """One command line: where it stands, what is typed, what is said of it and shown after it."""
 
     page: str
@@ -104,9 +104,9 @@ def blocks(page: str, text: str | None = None) -> list[Block]:
     return found
 
 
-def console(block: Block) -> list[Printed]:
+def console(block: Block) -> list[PrintedCommand]:
     """The commands of a block, each with what is shown below it."""
-    found: list[Printed] = []
+    found: list[PrintedCommand] = []
     mark = re.fullmatch(r"\*Needs (.+)\.\*", block.above)
     shown: list[str] = []
     lines = iter(enumerate(block.lines, block.line + 1))
@@ -122,7 +122,7 @@ def console(block: Block) -> list[Printed]:
             found[-1] = replace(found[-1], shown=_trimmed(shown))
         shown = []
         said = "; ".join(part for part in (said.strip(), mark and mark.group(1)) if part)
-        found.append(Printed(block.page, number, text.strip(), said))
+        found.append(PrintedCommand(block.page, number, text.strip(), said))
     if found:
         found[-1] = replace(found[-1], shown=_trimmed(shown))
     return found
@@ -132,9 +132,9 @@ def _trimmed(shown: list[str]) -> tuple[str, ...]:
     return tuple("\n".join(shown).strip("\n").splitlines())
 
 
-def examples() -> list[Printed]:
+def examples() -> list[PrintedCommand]:
     """The examples of every `--help`, from the page that a test holds to be the same."""
-    found: list[Printed] = []
+    found: list[PrintedCommand] = []
     is_example, first = False, 0
     for number, line in enumerate((ROOT / HELP_PAGE).read_text().splitlines(), 1):
         if line == "Examples:":
@@ -145,7 +145,7 @@ def examples() -> list[Printed]:
             is_example = False
         elif is_example:
             text, _, said = line.strip().partition("  ")
-            found.append(Printed(HELP_PAGE, number, text, said.strip()))
+            found.append(PrintedCommand(HELP_PAGE, number, text, said.strip()))
     return found
 
 
@@ -163,11 +163,11 @@ def needs(page: str) -> dict[str, str]:
     return {row[0].strip("`"): "; ".join(row[1:]) for row in cells}
 
 
-def reproduction() -> list[Printed]:
+def reproduction() -> list[PrintedCommand]:
     """The commands by which docs/reproduction.md repeats a paper's figures, each once."""
     page = "docs/reproduction.md"
     marks = needs(page)
-    found: dict[str, Printed] = {}
+    found: dict[str, PrintedCommand] = {}
     for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not line.startswith("| ") or len(cells) != 5 or not cells[1].startswith("`"):
@@ -175,24 +175,24 @@ def reproduction() -> list[Printed]:
         text = cells[1].strip("`")
         begins = [begin for begin in marks if text.startswith(begin)]
         said = marks[max(begins, key=len)] if begins else ""
-        found.setdefault(text, Printed(page, number, text, said))
+        found.setdefault(text, PrintedCommand(page, number, text, said))
     return list(found.values())
 
 
-def equivalents() -> list[Printed]:
+def equivalents() -> list[PrintedCommand]:
     """Our commands in the third column of the tables of docs/guide/coming-from.md, each once."""
     page = "docs/guide/coming-from.md"
-    found: dict[str, Printed] = {}
+    found: dict[str, PrintedCommand] = {}
     for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
         cells = line.strip("|").split(" | ")
         if not line.startswith("| ") or len(cells) != 3:
             continue
         for text in re.findall(r"`((?:sudo )?wirelens [^`]+)`", cells[2]):
-            found.setdefault(text, Printed(page, number, text))
+            found.setdefault(text, PrintedCommand(page, number, text))
     return list(found.values())
 
 
-def demo() -> list[Printed]:
+def demo() -> list[PrintedCommand]:
     """What `make demo` runs of us, and what it prints for people to type."""
     makefile = (ROOT / "Makefile").read_text()
     names = dict(re.findall(r"^([A-Z_]+) := (.*)$", makefile, flags=re.MULTILINE))
@@ -203,11 +203,11 @@ def demo() -> list[Printed]:
         if match:
             text = re.sub(r"\$\(([A-Z_]+)\)", lambda name: names[name.group(1)], match.group())
             text = text.rstrip("'\\ ").partition("  ")[0].rstrip("'")
-            found.append(Printed("Makefile", 0, text))
+            found.append(PrintedCommand("Makefile", 0, text))
     return found
 
 
-def all_commands() -> list[Printed]:
+def all_commands() -> list[PrintedCommand]:
     """Every command line that is printed, page by page."""
     found = [
         command
@@ -219,6 +219,6 @@ def all_commands() -> list[Printed]:
     return [*found, *examples(), *reproduction(), *equivalents(), *demo()]
 
 
-def path_of(command: Printed) -> Path:
+def path_of(command: PrintedCommand) -> Path:
     """The page of a command."""
     return ROOT / command.page

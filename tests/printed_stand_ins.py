@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from command import DEMO, PROGRAM, ROOT, wirelens
-from printed import Printed, blocks
+from printed import PrintedCommand, blocks
 
 _SAMPLES = ROOT / "testdata/testbed"
 
@@ -59,13 +59,13 @@ def rewritten(text: str) -> str:
     return text
 
 
-def uses_stand_ins(command: Printed) -> bool:
+def uses_stand_ins(command: PrintedCommand) -> bool:
     """Whether output cannot be what is shown to the byte."""
     tops = {name.partition("/")[0] for name in _CAPTURES} | {PARTIAL}
     return any(word.partition("/")[0] in tops for word in command.words)
 
 
-class Prepared:
+class StandIns:
     """What takes a while to make, made once and copied into each folder."""
 
     def __init__(self, folder: Path) -> None:

@@ -59,7 +59,7 @@ LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:\\.|[^"\\])*)"')
 
 
 @dataclass(frozen=True)
-class Scraped:
+class Scrape:
     """The samples of a scrape, by name and labels."""
 
     text: str
@@ -77,7 +77,7 @@ class Scraped:
         return sum(found)
 
 
-def parsed(text: str) -> Scraped:
+def parsed(text: str) -> Scrape:
     """Every line of a scrape; a sample that is there twice is a mistake."""
     samples: dict[tuple[str, Labels], float] = {}
     for line in text.splitlines():
@@ -89,7 +89,7 @@ def parsed(text: str) -> Scraped:
         assert key not in samples, f"twice: {line}"
         samples[key] = float(match[3])
     assert text.endswith("# EOF\n")
-    return Scraped(text, samples)
+    return Scrape(text, samples)
 
 
 class Run:
@@ -119,7 +119,7 @@ class Run:
     def address(self) -> str:
         return self.wait_for(r"http://(\S+)/")[1]
 
-    def scrape(self) -> Scraped:
+    def scrape(self) -> Scrape:
         with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=PATIENCE_S) as answer:
             return parsed(answer.read().decode())
 

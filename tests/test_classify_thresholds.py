@@ -223,7 +223,7 @@ def test_a_curve_of_carried_thresholds_is_that_of_a_direct_reading():
     scores = probabilities(first, dice, 3), probabilities(second, dice, 3)
     halves = numpy.arange(200), numpy.arange(200, 400)
     groups = [
-        curves.Carried(mine, truth[rest], scores[0][rest]) for mine, rest in (halves, halves[::-1])
+        curves.Fold(mine, truth[rest], scores[0][rest]) for mine, rest in (halves, halves[::-1])
     ]
     pair = curves.curves_of(("a", "b"), truth, scores, 3, groups)
     assert [way.name for way in pair.ways][1] == "least-confidence, per-class"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command import ROOT
 from real_prometheus import Prometheus, scraping
-from scraped import Scraped, everything
+from scraped import Scrape, everything
 
 DEPLOY = ROOT / "deploy"
 RULES = DEPLOY / "prometheus/wirelens.rules.yml"
@@ -105,7 +105,7 @@ def test_metrics_of_queries_are_found() -> None:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus, Scraped]]:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus, Scrape]]:
     """A Prometheus with our rules that has scraped a run with every application."""
     folder = tmp_path_factory.mktemp("deploy")
     with everything(folder) as run, scraping(folder, run.address, RULES) as prometheus:
@@ -123,7 +123,7 @@ def asked() -> dict[str, str]:
     return found | dict.fromkeys(expressions(RULES.read_text()), RULES.name)
 
 
-def test_all_that_is_asked_for_is_there(seen: tuple[Prometheus, Scraped]) -> None:
+def test_all_that_is_asked_for_is_there(seen: tuple[Prometheus, Scrape]) -> None:
     prometheus, scraped = seen
     recorded = set(re.findall(r"- record: (\S+)", RULES.read_text()))
     of_queries = asked()
@@ -135,7 +135,7 @@ def test_all_that_is_asked_for_is_there(seen: tuple[Prometheus, Scraped]) -> Non
         prometheus.ask(query)
 
 
-def test_labels_of_queries_are_those_of_their_metrics(seen: tuple[Prometheus, Scraped]) -> None:
+def test_labels_of_queries_are_those_of_their_metrics(seen: tuple[Prometheus, Scrape]) -> None:
     """A matcher that fits no series, or a label that no metric has, finds nothing for ever."""
     _, scraped = seen
     of_metrics: dict[str, set[str]] = {}
@@ -148,7 +148,7 @@ def test_labels_of_queries_are_those_of_their_metrics(seen: tuple[Prometheus, Sc
                 assert wanted <= of_metrics[name], (place, query, name)
 
 
-def test_every_panel_has_data_or_a_reason(seen: tuple[Prometheus, Scraped]) -> None:
+def test_every_panel_has_data_or_a_reason(seen: tuple[Prometheus, Scrape]) -> None:
     """Most panels of the dashboards show something of this run; rates need two scrapes."""
     prometheus, _ = seen
     for path in DASHBOARDS:

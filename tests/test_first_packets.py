@@ -31,7 +31,7 @@ ALL = FlowFeatures(payload_bytes=BYTES, packets=DEPTH, numbers=NUMBERS)
 
 
 @dataclass
-class Seen:
+class Packet:
     """A packet as tshark tells of it."""
 
     protocol: int
@@ -42,7 +42,7 @@ class Seen:
     payload: bytes
 
 
-def seen_by_tshark(tshark: Tshark, path: Path) -> Iterator[Seen]:
+def seen_by_tshark(tshark: Tshark, path: Path) -> Iterator[Packet]:
     """Frames of TCP and UDP, without those in tunnels and fragments."""
     names = (
         "frame.time_epoch", "ip.proto", "ipv6.nxt", "ip.src", "ipv6.src", "ip.dst", "ipv6.dst",
@@ -63,7 +63,7 @@ def seen_by_tshark(tshark: Tshark, path: Path) -> Iterator[Seen]:
 
         size = int(told["ip.len"] or 0) or int(told["ipv6.plen"]) + 40
         payload = int(told["tcp.len"]) if protocol == "6" else int(told["udp.length"]) - 8
-        yield Seen(
+        yield Packet(
             int(protocol),
             (
                 (either("ip.src", "ipv6.src"), int(either("tcp.srcport", "udp.srcport"))),
@@ -80,7 +80,7 @@ def single(number: int) -> float:
     return float(struct.unpack("f", struct.pack("f", number))[0])
 
 
-def expected(packets: list[Seen]) -> dict[str, float]:
+def expected(packets: list[Packet]) -> dict[str, float]:
     """The numbers that these packets make."""
     client, server = packets[0].ends
     row = {"protocol": packets[0].protocol, "server_port": server[1], "client_port": client[1]}
@@ -104,7 +104,7 @@ def expected(packets: list[Seen]) -> dict[str, float]:
 @pytest.mark.parametrize("path", [DEMO, SERVICES])
 def test_numbers_are_what_tshark_finds(path: Path) -> None:
     tshark = Tshark()
-    by_flow: defaultdict[tuple[int, frozenset[tuple[str, int]]], list[Seen]] = defaultdict(list)
+    by_flow: defaultdict[tuple[int, frozenset[tuple[str, int]]], list[Packet]] = defaultdict(list)
     for packet in seen_by_tshark(tshark, path):
         by_flow[packet.protocol, frozenset(packet.ends)].append(packet)
     tshark.close()

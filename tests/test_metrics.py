@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command import DEMO, ROOT
 from lab import Link, datagrams, ip, new_link, wait_until
-from scraped import Scraped, everything, parsed, running
+from scraped import Scrape, everything, parsed, running
 
 SPEC = ROOT / "docs/specs/metrics.md"
 APPLICATIONS = ("top", "flows", "classify", "packetlog", "cca", "latency", "l4s", "unanswered",
@@ -26,7 +26,7 @@ ELSEWHERE = (
 
 
 @pytest.fixture(scope="module")
-def all_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scraped, str]]:
+def all_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scrape, str]]:
     """What is scraped of a run with every application, and what it says at the end."""
     with everything(tmp_path_factory.mktemp("everything")) as run:
         wait_until(
@@ -59,7 +59,7 @@ def plain(name: str) -> str:
     return re.sub(r"(_seconds)_(bucket|sum|count)$", r"\1", name)
 
 
-def test_names_are_those_of_the_specification(all_on: tuple[Scraped, str]) -> None:
+def test_names_are_those_of_the_specification(all_on: tuple[Scrape, str]) -> None:
     scraped, _ = all_on
     seen = {plain(name) for name in scraped.names}
     of_each = {
@@ -80,7 +80,7 @@ def test_names_are_those_of_the_specification(all_on: tuple[Scraped, str]) -> No
         assert f"wirelens_{application}_packets_processed_total" in seen
 
 
-def test_series_are_few_and_name_no_one(all_on: tuple[Scraped, str]) -> None:
+def test_series_are_few_and_name_no_one(all_on: tuple[Scrape, str]) -> None:
     scraped, _ = all_on
     assert 300 < len(scraped.samples) < 600
     values = {value for _, labels in scraped.samples for _, value in labels}
@@ -95,7 +95,7 @@ def numbers(said: str, pattern: str) -> list[tuple[str, ...]]:
     return [match.groups() for match in re.finditer(pattern, said, re.M)]
 
 
-def test_counts_agree_with_what_is_printed(all_on: tuple[Scraped, str]) -> None:
+def test_counts_agree_with_what_is_printed(all_on: tuple[Scrape, str]) -> None:
     scraped, said = all_on
     total = scraped.sum
     [(captured,)] = numbers(said, r"^(\d+) packets captured$")
@@ -116,7 +116,7 @@ def test_counts_agree_with_what_is_printed(all_on: tuple[Scraped, str]) -> None:
     assert total("wirelens_flows_dns_queries_total") == int(queries)
 
 
-def test_verdicts_agree_with_what_is_printed(all_on: tuple[Scraped, str]) -> None:
+def test_verdicts_agree_with_what_is_printed(all_on: tuple[Scrape, str]) -> None:
     scraped, said = all_on
     lines = numbers(said, r"^classify: (\d+) verdicts by (\w+)@\w+ = (.*)$")
     assert [model for _, model, _ in lines] == ["services", "categories"]
@@ -136,7 +136,7 @@ def test_verdicts_agree_with_what_is_printed(all_on: tuple[Scraped, str]) -> Non
     assert scraped.sum("wirelens_classify_label_verdicts_total", label="unknown") == sum(unknown)
 
 
-def test_logs_and_latencies_agree_with_what_is_printed(all_on: tuple[Scraped, str]) -> None:
+def test_logs_and_latencies_agree_with_what_is_printed(all_on: tuple[Scrape, str]) -> None:
     scraped, said = all_on
     [kept] = numbers(
         said, r"^packetlog: (\d+) seen = (\d+) stored \+ (\d+) skipped by the mode \+ (\d+) lost$"
@@ -165,7 +165,7 @@ def test_logs_and_latencies_agree_with_what_is_printed(all_on: tuple[Scraped, st
     assert scraped.sum("wirelens_cca_packets_total", outcome="not_tcp") == int(other)
 
 
-def adds_up(scraped: Scraped, application: str) -> None:
+def adds_up(scraped: Scrape, application: str) -> None:
     """Packets that were received are all accounted for."""
     of_run = scraped.sum("wirelens_packets_filtered_total") + scraped.sum(
         "wirelens_packets_dropped_total", stage="capture"
@@ -319,7 +319,7 @@ def test_packets_that_a_full_ring_drops_are_counted_while_the_run_goes_on(
     assert fired[0]["name"] == "drops" and 0 < fired[0]["value"] <= dropped
 
 
-def quantile_bucket(scraped: Scraped, name: str, share: float) -> tuple[float, float]:
+def quantile_bucket(scraped: Scrape, name: str, share: float) -> tuple[float, float]:
     """The upper and the lower end of the bucket with this quantile."""
     buckets = sorted(
         (float(dict(labels)["le"]), value)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lab import Link, bring_up, ip, new_link, wait_until
-from scraped import Scraped, running
+from scraped import Scrape, running
 from test_cca_live import BEFORE, BEHIND, replay
 from test_run_taps import AFTER
 from test_run_taps import BEFORE as CAPTURED
@@ -54,7 +54,7 @@ def test_taps_in_the_kernel_are_counted_by_tap(tmp_path: Path, links: Link) -> N
         assert during.sum(PACKETS, tap=tap, outcome="no_data") == without_data
 
 
-def of_captures(folder: Path) -> tuple[Scraped, str]:
+def of_captures(folder: Path) -> tuple[Scrape, str]:
     (folder / "wirelens.toml").write_text(
         f'[input]\nread = "{CAPTURED}"\n[cca]\negress = "{AFTER}"\n'
         f'[latency]\negress = ["{AFTER}"]\negress-offset = "0ms"\n'

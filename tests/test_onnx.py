@@ -31,7 +31,7 @@ needs_torch = pytest.mark.skipif(
 )
 
 
-class Numbered:
+class NumberFlows:
     """Made-up flows with numbers beside their header bits; a class shows in both."""
 
     def __init__(self, packets: int, count: int, seed: int) -> None:
@@ -59,7 +59,7 @@ class Numbered:
         return numpy.asarray(onnx.score(model, self.records, self.table.tobytes(), together))
 
 
-def forest_file(flows: Numbered, path: Path, *, zipmap: bool = False) -> Any:
+def forest_file(flows: NumberFlows, path: Path, *, zipmap: bool = False) -> Any:
     """A forest of scikit-learn as somebody else would export it."""
     from skl2onnx import to_onnx
     from sklearn.ensemble import RandomForestClassifier
@@ -72,7 +72,7 @@ def forest_file(flows: Numbered, path: Path, *, zipmap: bool = False) -> Any:
 
 @needs_onnx
 def test_a_file_of_another_exporter_scores_as_its_library(tmp_path: Path) -> None:
-    flows, path = Numbered(2, 300, 3), tmp_path / "forest.onnx"
+    flows, path = NumberFlows(2, 300, 3), tmp_path / "forest.onnx"
     forest = forest_file(flows, path)
     scores = flows.scores(path, input="X", output="probabilities")
     assert abs(scores - forest.predict_proba(flows.values)).max() < 1e-5
@@ -83,7 +83,7 @@ def test_a_file_of_another_exporter_scores_as_its_library(tmp_path: Path) -> Non
 
 @needs_onnx
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
-    flows, path = Numbered(1, 200, 4), tmp_path / "forest.onnx"
+    flows, path = NumberFlows(1, 200, 4), tmp_path / "forest.onnx"
     forest_file(flows, path)
 
     def refused(
@@ -123,7 +123,7 @@ def test_a_network_scores_as_in_the_library_that_trained_it(tmp_path: Path) -> N
     from wirelens.classify import cnn
     from wirelens.classify.families import Rows, Training
 
-    flows, path = Numbered(2, 400, 5), tmp_path / "cnn.onnx"
+    flows, path = NumberFlows(2, 400, 5), tmp_path / "cnn.onnx"
     weights = numpy.ones(len(flows.labels))
     rows = Rows(flows.values, flows.columns, flows.labels, weights)
     quick = {"epochs": 8, "batch_rows": 16, "learning_rate": 3e-3}

@@ -226,10 +226,10 @@ def test_folds_never_have_a_capture_on_two_sides_and_leave_attacks_out():
 
 
 def test_a_weight_is_chosen_among_those_that_mark_few_benign_packets():
-    from wirelens.packetlog.train import Tried, choose
+    from wirelens.packetlog.train import Trial, choose
 
     def tried(weight, alarms, unseen):
-        return Tried(weight, alarms, {"a": 0.9}, {"a": unseen}, 0.5)
+        return Trial(weight, alarms, {"a": 0.9}, {"a": unseen}, 0.5)
 
     few, some, many = tried(0.5, 0.01, 0.6), tried(1, 0.03, 0.8), tried(2, 0.2, 0.99)
     assert choose([few, some, many], 0.03) is some
@@ -251,9 +251,9 @@ def test_a_threshold_marks_as_many_benign_packets_as_may_be():
         lower = scores[~drawn.is_anomalous & (scores < at)].max()
         assert folds.false_alarms(drawn, scores >= lower) > wanted
         assert not (scores == at).any()
-        told = train.told(drawn, 1.0, folds.Crossed(scores, None), wanted)
+        told = train.told(drawn, 1.0, folds.CrossValidation(scores, None), wanted)
         assert told.threshold == at and told.false_alarms <= wanted
-    untouched = train.told(drawn, 1.0, folds.Crossed(scores, None), None)
+    untouched = train.told(drawn, 1.0, folds.CrossValidation(scores, None), None)
     assert untouched.threshold == 0.5
 
 

@@ -22,8 +22,8 @@ from urllib.request import urlopen
 import printed
 import pytest
 from command import DEMO, PROGRAM, ROOT
-from printed import HELP_PAGE, Printed
-from printed_stand_ins import Prepared, environment, rewritten, uses_stand_ins
+from printed import HELP_PAGE, PrintedCommand
+from printed_stand_ins import StandIns, environment, rewritten, uses_stand_ins
 from test_page import serving
 from wirelens.errors import OptionError
 
@@ -53,7 +53,7 @@ LIVE = re.compile(r"packetlog (mode|status)\b|^tc ")
 COMMANDS = printed.all_commands()
 
 
-def how(command: Printed) -> str:
+def how(command: PrintedCommand) -> str:
     """How a command is held.
 
     `run` in a folder; `plot` likewise, where matplotlib is; `live` beside traffic; `marked`: it
@@ -79,7 +79,7 @@ def how(command: Printed) -> str:
     return "plot" if command.words[:3] == ("wirelens", "testbed", "plot") else "run"
 
 
-def page_commands(page: str) -> list[Printed]:
+def page_commands(page: str) -> list[PrintedCommand]:
     return [command for command in COMMANDS if command.page == page]
 
 
@@ -91,8 +91,8 @@ def without_sudo(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    return Prepared(tmp_path_factory.mktemp("printed") / "prepared")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> StandIns:
+    return StandIns(tmp_path_factory.mktemp("printed") / "prepared")
 
 
 def normalised(line: str) -> str:
@@ -102,7 +102,7 @@ def normalised(line: str) -> str:
     return re.sub(r"\s+", " ", line).strip()
 
 
-def difference(command: Printed, output: str) -> str | None:
+def difference(command: PrintedCommand, output: str) -> str | None:
     """What a page shows below a command and its output is not."""
     if not command.shown or command.shown[0].startswith(">>> "):
         return None
@@ -118,7 +118,7 @@ def difference(command: Printed, output: str) -> str | None:
     return None
 
 
-def typed(command: Printed, folder: Path) -> str | None:
+def typed(command: PrintedCommand, folder: Path) -> str | None:
     """Types a command in a folder; what went wrong."""
     text = rewritten(without_sudo(command.text))
     if "--page" in command.words:
@@ -140,7 +140,7 @@ def typed(command: Printed, folder: Path) -> str | None:
     return f"{command}: {seen}" if seen else None
 
 
-def orders(commands: list[Printed]) -> Iterator[list[Printed]]:
+def orders(commands: list[PrintedCommand]) -> Iterator[list[PrintedCommand]]:
     """Commands that are typed one after the other; an example of `--help` stands alone."""
     for command in commands:
         if command.page in (HELP_PAGE, "Makefile", "docs/reproduction.md"):
@@ -151,7 +151,7 @@ def orders(commands: list[Printed]) -> Iterator[list[Printed]]:
         yield list(group)
 
 
-def wrong(runs: list[Printed], prepared: Prepared, tmp_path: Path) -> list[str]:
+def wrong(runs: list[PrintedCommand], prepared: StandIns, tmp_path: Path) -> list[str]:
     """Types commands, each page's in its order; what went wrong."""
     found = []
     seen: set[str] = set()
@@ -166,7 +166,7 @@ def wrong(runs: list[Printed], prepared: Prepared, tmp_path: Path) -> list[str]:
     return found
 
 
-def test_printed_commands_run(prepared: Prepared, tmp_path: Path) -> None:
+def test_printed_commands_run(prepared: StandIns, tmp_path: Path) -> None:
     runs = [command for command in COMMANDS if how(command) == "run"]
     assert len(runs) > 60, "the printed commands were not found"
     found = wrong(runs, prepared, tmp_path)
@@ -174,7 +174,7 @@ def test_printed_commands_run(prepared: Prepared, tmp_path: Path) -> None:
 
 
 @pytest.mark.train
-def test_printed_plots_run(prepared: Prepared, tmp_path: Path) -> None:
+def test_printed_plots_run(prepared: StandIns, tmp_path: Path) -> None:
     plots = [command for command in COMMANDS if how(command) == "plot"]
     assert len(plots) >= 3, "the printed plots were not found"
     found = wrong(plots, prepared, tmp_path)
@@ -184,7 +184,7 @@ def test_printed_plots_run(prepared: Prepared, tmp_path: Path) -> None:
 # --- Commands that are held against what they name -------------------------------------------
 
 
-def simple_commands(command: Printed) -> list[list[str]]:
+def simple_commands(command: PrintedCommand) -> list[list[str]]:
     """The words of each program in a line, without redirections, settings and `sudo`."""
     found: list[list[str]] = [[]]
     words = iter(command.words)
@@ -288,7 +288,7 @@ MADE = {
 OURS = ("bench/", "crates/", "docs/", "models/", "testbed/", "testdata/", "tools/")
 
 
-def absent(command: Printed) -> list[str]:
+def absent(command: PrintedCommand) -> list[str]:
     """Files of ours that a command reads and that are not there."""
     named = [word.split("=")[-1] for word in command.words if word.startswith(OURS)]
     return [
@@ -330,7 +330,7 @@ def test_marked_commands_could_be_typed() -> None:
 
 def test_bad_commands_are_found() -> None:
     def complaints(text: str) -> list[str]:
-        command = Printed("a.md", 1, text)
+        command = PrintedCommand("a.md", 1, text)
         return absent(command) + [c for c in map(complaint, simple_commands(command)) if c]
 
     assert complaints("wirelens top -r a.pcap -n 5 | sort") == []
@@ -405,5 +405,5 @@ def test_stale_output_and_what_is_printed_are_found() -> None:
     assert "5 packets" in (difference(first, "6 packets\n") or "")
     assert difference(second, "packets 17\n") is None
     assert "4,944" in (difference(second, "bytes 17\n") or "")
-    unmarked = Printed("a.md", 1, "sudo wirelens testbed run testbed/scenarios/call.toml")
+    unmarked = PrintedCommand("a.md", 1, "sudo wirelens testbed run testbed/scenarios/call.toml")
     assert how(unmarked) == "marked" and not unmarked.is_marked

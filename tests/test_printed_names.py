@@ -7,7 +7,7 @@ from functools import cache
 
 import printed
 from command import ROOT
-from printed import Printed
+from printed import PrintedCommand
 from test_printed_commands import complaint, simple_commands
 
 # Flags of programs that are not ours, by the program that a page speaks of.
@@ -90,7 +90,7 @@ def test_commands_in_passing_could_be_typed() -> None:
         if re.match(r"(sudo )?(\.venv/bin/|target/release/)?wirelens [a-z]", span):
             # A page may leave out what a flag takes, or more than that.
             typed = span.partition(",")[0].replace("DURATION", "1s").replace(" N", " 1")
-            command = Printed(page, line, typed)
+            command = PrintedCommand(page, line, typed)
             if "…" in span:
                 continue
             said = [complaint(words) for words in simple_commands(command)]

@@ -13,7 +13,7 @@ from pathlib import Path
 import printed
 import pytest
 from command import DEMO, ROOT
-from printed_stand_ins import Prepared, environment
+from printed_stand_ins import StandIns, environment
 
 # What only `bash tools/setup.sh train` installs.
 OF_TRAINING = ("torch", "sklearn", "skl2onnx", "lightgbm", "matplotlib", "onnxruntime",
@@ -73,8 +73,8 @@ def pages() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    return Prepared(tmp_path_factory.mktemp("snippets") / "prepared")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> StandIns:
+    return StandIns(tmp_path_factory.mktemp("snippets") / "prepared")
 
 
 def run_page(page: str, folder: Path, left_out: tuple[str, ...]) -> str:
@@ -96,20 +96,20 @@ def run_page(page: str, folder: Path, left_out: tuple[str, ...]) -> str:
 
 # ONNX is what training makes: none of its page runs without.
 @pytest.mark.parametrize("page", [page for page in pages() if page != "docs/guide/onnx.md"])
-def test_blocks_run(page: str, prepared: Prepared, tmp_path: Path) -> None:
+def test_blocks_run(page: str, prepared: StandIns, tmp_path: Path) -> None:
     run_page(page, prepared.folder_at(tmp_path / "clone"), OF_TRAINING)
 
 
 @pytest.mark.train
 @pytest.mark.parametrize("page", pages())
 def test_all_blocks_run_where_models_are_trained(
-    page: str, prepared: Prepared, tmp_path: Path
+    page: str, prepared: StandIns, tmp_path: Path
 ) -> None:
     assert run_page(page, prepared.folder_at(tmp_path / "clone"), ()) == ""
 
 
 def test_prompts_show_what_is_printed(
-    prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prepared: StandIns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(prepared.folder_at(tmp_path / "clone"))
     count = 0

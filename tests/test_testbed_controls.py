@@ -16,7 +16,7 @@ from statistics import fmean, median
 import pytest
 from command import ROOT
 from lab import wait_until
-from testbed_bottleneck import DURATION_S, PACKET_BYTES, SEGMENT_BYTES, Row, Watched, watch
+from testbed_bottleneck import DURATION_S, PACKET_BYTES, SEGMENT_BYTES, QueueRun, Row, watch
 from testbed_runs import need_root
 from wirelens_testbed import bpf, controls
 from wirelens_testbed.congestion.sender import SAMPLE_INTERVAL_S
@@ -92,12 +92,12 @@ SCALABLE = ("wl_dctcp", "wl_prague")
 
 
 @pytest.fixture(params=SCALABLE)
-def marked(request: pytest.FixtureRequest) -> Watched:
+def marked(request: pytest.FixtureRequest) -> QueueRun:
     need_root()
     return watch([request.param], threshold_bytes=THRESHOLD_BYTES, buffer_bytes=200_000)
 
 
-def test_marks_hold_the_queue_at_the_threshold_and_the_link_full(marked: Watched) -> None:
+def test_marks_hold_the_queue_at_the_threshold_and_the_link_full(marked: QueueRun) -> None:
     sizes = sorted(marked.queue_bytes(SETTLED_S, DURATION_S))
     assert marked.use(SETTLED_S, DURATION_S) > 0.9
     assert 0.6 * THRESHOLD_BYTES < median(sizes) < 1.3 * THRESHOLD_BYTES
@@ -105,13 +105,13 @@ def test_marks_hold_the_queue_at_the_threshold_and_the_link_full(marked: Watched
     assert marked.dropped == 0
 
 
-def test_a_window_is_cut_by_little_when_few_packets_are_marked(marked: Watched) -> None:
+def test_a_window_is_cut_by_little_when_few_packets_are_marked(marked: QueueRun) -> None:
     windows = [row["cwnd_packets"] for row in marked.rows(0, SETTLED_S, DURATION_S)]
     # alpha is near sqrt(2 / w) = 0.15 (Alizadeh et al. 2010), so a cut takes a thirteenth.
     assert min(windows) > 0.75 * max(windows)
 
 
-def test_each_mark_is_heard_of(marked: Watched) -> None:
+def test_each_mark_is_heard_of(marked: QueueRun) -> None:
     """The receiver's state machine: with delayed ACKs, yet marks arrive one by one."""
     assert marked.marking
     marks = marked.marking.marked

@@ -92,7 +92,7 @@ def xgboost(x: Any, y: Any, class_count: int) -> Any:
     return XGBClassifier(n_estimators=20, n_jobs=1, max_depth=6).fit(x, y)
 
 
-class Told:
+class TreeReader:
     """A booster that tells this of itself."""
 
     __module__ = "lightgbm.basic"
@@ -181,7 +181,7 @@ def test_what_cannot_be_exported_is_named() -> None:
         ("leaf_value", 0.5, "linear_tree"),
     ]:
         root = {**dump["tree_info"][0]["tree_structure"], "leaf_coeff": [1.0], key: value}
-        told = Told({**dump, "tree_info": [{"tree_structure": root}]})
+        told = TreeReader({**dump, "tree_info": [{"tree_structure": root}]})
         with pytest.raises(ModelError, match=wanted):
             to_forest(told, columns, CLASSES[:2], features)
     assert "columns: 7 were named" in refused(DecisionTreeClassifier(), columns=columns[:7])

@@ -23,7 +23,7 @@ from urllib.request import urlopen
 import printed
 import pytest
 from command import PROGRAM, ROOT
-from printed import Block, Printed
+from printed import Block, PrintedCommand
 from printed_stand_ins import environment
 
 FOLDER = "docs/tutorials"
@@ -83,7 +83,7 @@ class Reader:
     session: subprocess.Popen[str] | None = None
     seconds: float = 0.0
 
-    def typed(self, command: Printed) -> None:
+    def typed(self, command: PrintedCommand) -> None:
         begun = time.monotonic()
         if command.words[0] != "curl":
             self.end_page_run()
@@ -100,7 +100,7 @@ class Reader:
             assert missing is None, f"{command}: {missing!r} is not in\n{done.stdout}"
         self.seconds += time.monotonic() - begun
 
-    def serve(self, command: Printed) -> None:
+    def serve(self, command: PrintedCommand) -> None:
         """Starts a run with a page and waits until it has read all."""
         with socket.socket() as probe:
             taken = probe.connect_ex(("127.0.0.1", PORT)) == 0
@@ -231,9 +231,9 @@ def test_a_wrong_page_is_found(tmp_path: Path) -> None:
     assert first_missing(("b", "…"), "a\nb\n") == "b"
     with reading(tmp_path) as reader:
         with pytest.raises(AssertionError, match="exit|: 3"):
-            reader.typed(Printed("a.md", 1, "exit 3"))
+            reader.typed(PrintedCommand("a.md", 1, "exit 3"))
         with pytest.raises(AssertionError, match="'6 packets' is not in"):
-            reader.typed(Printed("a.md", 1, "echo 5 packets", shown=("6 packets",)))
+            reader.typed(PrintedCommand("a.md", 1, "echo 5 packets", shown=("6 packets",)))
         block = Block("a.md", 1, "python", ("x = 1", "print(x)"), "")
         reader.ran(block, ("1",))
         with pytest.raises(AssertionError, match="NameError"):

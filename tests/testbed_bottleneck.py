@@ -31,7 +31,7 @@ Row = dict[str, float]
 
 
 @dataclass
-class Watched:
+class QueueRun:
     """What was seen; times in seconds from the start of the flows."""
 
     rate_mbit: float
@@ -75,7 +75,7 @@ def watch(
     threshold_bytes: int = 0,
     duration_s: float = DURATION_S,
     is_at_both_ends: bool = True,
-) -> Watched:
+) -> QueueRun:
     """Runs flows that start together, each from a host of its own.
 
     Where the machine stood still for a while, round trips were not what they were to be: such a
@@ -103,8 +103,8 @@ def watch(
     return watched
 
 
-def _watch(plan: Plan, is_at_both_ends: bool) -> Watched:
-    watched = Watched(plan.link.rate_mbit, [], [])
+def _watch(plan: Plan, is_at_both_ends: bool) -> QueueRun:
+    watched = QueueRun(plan.link.rate_mbit, [], [])
     threshold_bytes = plan.link.ce_threshold_bytes
     with ExitStack() as ends:
         ends.enter_context(controls.registered(flow.control for flow in plan.flows))
@@ -141,7 +141,7 @@ def _start_receiver(lab: Lab, flows: Sequence[Flow], is_at_both_ends: bool) -> N
         lab.wait_for_listener(host, _port(flow))
 
 
-def _send(lab: Lab, plan: Plan, watched: Watched) -> None:
+def _send(lab: Lab, plan: Plan, watched: QueueRun) -> None:
     senders = []
     for flow in plan.flows:
         host = network.sender_name(flow.sender)
@@ -182,7 +182,7 @@ def _rows(path: Path, begin_s: float) -> list[Row]:
 
 
 @contextmanager
-def _watching_queue(lab: Lab, watched: Watched) -> Iterator[None]:
+def _watching_queue(lab: Lab, watched: QueueRun) -> Iterator[None]:
     ended = threading.Event()
 
     def look() -> None:

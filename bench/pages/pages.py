@@ -33,7 +33,7 @@ TABLE = re.compile(r"<!-- table: (.+?) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Made:
+class PageText:
     """A page as its rows have it, and what could not be had."""
 
     text: str
@@ -47,7 +47,7 @@ def like(value: float, sample: str) -> str:
     return text.replace("-", "−") if sample.startswith("−") else text
 
 
-def made(text: str) -> Made:
+def made(text: str) -> PageText:
     """The page, with all that is marked taken from rows."""
     missing: list[str] = []
 
@@ -76,14 +76,14 @@ def made(text: str) -> Made:
     marks, whole = text.count(MARK), len(FIGURE.findall(text))
     if marks != whole:
         missing.append(f"{marks - whole} marks without a number before them")
-    return Made(FIGURE.sub(figure, TABLE.sub(table, text)), missing)
+    return PageText(FIGURE.sub(figure, TABLE.sub(table, text)), missing)
 
 
 def pages() -> list[Path]:
     return [ROOT / page for page in page_rows.config()["pages"]]
 
 
-def differences(page: Path, text: str, wanted: Made) -> list[str]:
+def differences(page: Path, text: str, wanted: PageText) -> list[str]:
     """One line for each line of the page that its rows do not have."""
     name = page.relative_to(ROOT)
     found = [f"{name}: {reason}" for reason in wanted.missing]

@@ -43,12 +43,12 @@ IDLE_S = 0.5
 REFERENCE = "NFStream"
 
 
-class Failed(Exception):
+class Failure(Exception):
     """A receiver that does not do what is expected of it."""
 
 
 @dataclass(frozen=True)
-class Told:
+class LossReport:
     """What a receiver says of a run."""
 
     processed: int
@@ -65,7 +65,7 @@ class Receiver:
     # Whether it listens, by what it has printed.
     is_ready: Callable[[str], bool]
     # What it got: printed when it was interrupted, or asked for before.
-    told: Callable[[str], Told]
+    told: Callable[[str], LossReport]
     ask: list[str] = field(default_factory=list)
     # Whether it looks at its counts only when a packet comes, a second after the last look.
     needs_another: bool = False
@@ -104,35 +104,35 @@ def say(text: str) -> None:
 def number(pattern: str, text: str) -> int:
     found = re.findall(pattern, text)
     if not found:
-        raise Failed(f"`{pattern}` is not in what it printed: {text[-300:]}")
+        raise Failure(f"`{pattern}` is not in what it printed: {text[-300:]}")
     return int(found[-1])
 
 
-def told_by_wirelens(text: str) -> Told:
+def told_by_wirelens(text: str) -> LossReport:
     processed = number(r"(\d+) packets captured", text)
     received = number(r"(\d+) packets received by filter", text)
     dropped = number(r"(\d+) packets dropped", text)
-    return Told(processed, dropped, received - processed - dropped)
+    return LossReport(processed, dropped, received - processed - dropped)
 
 
-def told_by_tcpdump(text: str) -> Told:
+def told_by_tcpdump(text: str) -> LossReport:
     captured = number(r"(\d+) packets? captured", text)
     received = number(r"(\d+) packets? received by filter", text)
     dropped = number(r"(\d+) packets? dropped by kernel", text)
     # What it received holds what was dropped.
-    return Told(captured, dropped, max(0, received - captured - dropped))
+    return LossReport(captured, dropped, max(0, received - captured - dropped))
 
 
-def told_by_softflowd(text: str) -> Told:
+def told_by_softflowd(text: str) -> LossReport:
     processed = number(r"Packets processed: (\d+)", text)
     dropped = number(r"dropped by libpcap: (\d+)", text)
-    return Told(processed, dropped)
+    return LossReport(processed, dropped)
 
 
-def told_by_nfstream(text: str) -> Told:
+def told_by_nfstream(text: str) -> LossReport:
     processed = number(r'"packets_processed": (\d+)', text)
     # One packet was sent so that it tells of the others.
-    return Told(processed - 1, number(r'"packets_dropped_filtered_by_kernel": (\d+)', text))
+    return LossReport(processed - 1, number(r'"packets_dropped_filtered_by_kernel": (\d+)', text))
 
 
 def nfstream_python() -> str | None:
@@ -192,7 +192,7 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WAIT_MAX_S
     while not holds():
         if time.monotonic() > deadline:
-            raise Failed(f"waited {WAIT_MAX_S:g} s in vain: {what}")
+            raise Failure(f"waited {WAIT_MAX_S:g} s in vain: {what}")
         time.sleep(0.02)
 
 
@@ -205,7 +205,7 @@ def generate(frame_bytes: int, rate: int, seconds: float) -> tuple[int, float, i
     pattern = r"(\d+) packets sent, (\d+) a second; \d+ refusals; (\d+) bytes\n"
     found = re.fullmatch(pattern, done.stdout)
     if found is None:
-        raise Failed(f"the generator said: {done.stdout}")
+        raise Failure(f"the generator said: {done.stdout}")
     return int(found[1]), float(found[2]), int(found[3])
 
 
@@ -281,7 +281,7 @@ def run_rounds(rounds: int, seconds: float, output: Path) -> list[Run]:
                     continue
                 try:
                     run = measure(receiver, frame_bytes, rate, seconds, round_)
-                except (Failed, OSError, subprocess.SubprocessError) as failure:
+                except (Failure, OSError, subprocess.SubprocessError) as failure:
                     # One peer less is a poorer table, not a lost afternoon.
                     say(f"LEFT OUT: {receiver.name}: {failure}")
                     left_out.add(receiver.name)

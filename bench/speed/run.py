@@ -33,7 +33,7 @@ MORE_FIGURES = ["trees", "serve", "own"]
 TIMEOUT_S = 900
 
 
-class Failed(Exception):
+class Failure(Exception):
     """A job that did not end well."""
 
 
@@ -57,7 +57,7 @@ def run_job(job: Job, scratch: Path) -> dict[str, float]:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         told = scratch.with_suffix(".err").read_text(errors="replace").strip()[-400:]
-        raise Failed(f"{job.name}: exit status {process.returncode}: {told}")
+        raise Failure(f"{job.name}: exit status {process.returncode}: {told}")
     return {
         "wall_s": wall,
         "cpu_s": usage.ru_utime + usage.ru_stime,
@@ -70,7 +70,7 @@ def wait(pid: int) -> tuple[int, resource.struct_rusage]:
     alarm ends the wait."""
 
     def late(_signal: int, _frame: object) -> None:
-        raise Failed(f"no end after {TIMEOUT_S} s")
+        raise Failure(f"no end after {TIMEOUT_S} s")
 
     signal.signal(signal.SIGALRM, late)
     signal.alarm(TIMEOUT_S)
@@ -89,7 +89,7 @@ def measure(job: Job, round_number: int, scratch: Path) -> list[dict[str, object
     if job.parts is not None:
         parts = job.parts(scratch.read_text())
         if not parts:
-            raise Failed(f"{job.name}: printed no time")
+            raise Failure(f"{job.name}: printed no time")
     return [
         {
             "round": round_number,
@@ -133,7 +133,7 @@ def run_rounds(
                 warm(inputs, job)
                 try:
                     done = measure(job, number, scratch)
-                except (Failed, OSError) as failure:
+                except (Failure, OSError) as failure:
                     # One peer less is a poorer table, not a lost afternoon.
                     say(f"LEFT OUT: {key.strip()}: {failure}")
                     left_out.add(key)

@@ -28,14 +28,14 @@ fn main() -> io::Result<()> {
         ))
     })?;
     let mut archive = Vec::new();
-    let mut table = String::from("const MODELS: &[Packed] = &[\n");
+    let mut table = String::from("const MODELS: &[PackedModel] = &[\n");
     for name in MODELS {
         let (plain, files) = model(&models.join(name))?;
         let frame = zstd::bulk::compress(&plain, LEVEL)?;
         // Writing to a string cannot fail.
         let _ = writeln!(
             table,
-            "Packed {{ name: {name:?}, frame: ({}, {}), len: {}, files: &{files:?} }},",
+            "PackedModel {{ name: {name:?}, frame: ({}, {}), len: {}, files: &{files:?} }},",
             archive.len(),
             archive.len() + frame.len(),
             plain.len(),

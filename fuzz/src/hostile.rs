@@ -25,7 +25,7 @@ const STEPS_NS: [i64; 8] = [
 ];
 
 /// Frames of both taps, and when each came.
-pub struct Made {
+pub struct TapFrames {
     /// Their bytes.
     pub bytes: Vec<u8>,
     /// Their records, of each tap.
@@ -34,8 +34,8 @@ pub struct Made {
 
 /// Frames that the input asks for.
 #[must_use]
-pub fn made(input: &mut Input<'_>) -> Made {
-    let mut made = Made { bytes: Vec::new(), taps: [Vec::new(), Vec::new()] };
+pub fn made(input: &mut Input<'_>) -> TapFrames {
+    let mut made = TapFrames { bytes: Vec::new(), taps: [Vec::new(), Vec::new()] };
     let (mut numbers, mut now_ns) = ([[0_u32; 2]; 8], 1_700_000_000_000_000_000_i64);
     let mut count = 0;
     while !input.is_empty() && count < PACKETS_MAX {

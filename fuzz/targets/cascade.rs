@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 use classify::{Cascade, Classifier, Counts, Options, TakeVerdicts, Verdict, WindowClassifier};
-use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, FromFrames, TakeEnded};
+use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FlowSink, FramesOutcome, FromFrames};
 use engine::run::{Control, run_one};
 use fuzz::frames::Frames;
 use fuzz::input::Input;
@@ -92,7 +92,7 @@ impl TakeVerdicts for Seen {
 
 struct Unwanted;
 
-impl<S> TakeEnded<S> for Unwanted {
+impl<S> FlowSink<S> for Unwanted {
     const WANTS_ANY: bool = false;
 
     fn take(&mut self, _: &[EndedFlow<S>]) {}
@@ -129,6 +129,6 @@ fn through<K: FromFrames>(cascade: &Cascade, frames: &[u8], classifier: K) -> (K
     };
     let mut stage = FlowFrames::new(flows, HashSeed::new(7), classifier, Unwanted);
     run_one(&mut Frames::new(frames), &mut stage, &Control::default());
-    let FramesDone { keep, counts, .. } = stage.finish();
+    let FramesOutcome { keep, counts, .. } = stage.finish();
     (keep, counts.total())
 }

@@ -8,9 +8,9 @@
 use std::collections::HashSet;
 
 use cca::flight::{FlightSlot, FlightTap};
-use cca::inputs::{Empty, Passed, Throughput};
+use cca::inputs::{Empty, ProgressRule, Throughput};
 use cca::{Pair, Period, Rules, TapOptions, Walk};
-use fuzz::hostile::{Made, made};
+use fuzz::hostile::{TapFrames, made};
 use fuzz::input::Input;
 use libfuzzer_sys::fuzz_target;
 use packet::reach::WINDOW_MAX_BYTES;
@@ -71,7 +71,7 @@ fn check_slot(slot: &FlightSlot) {
     assert!(slot.lost_segments <= slot.resent_segments, "{slot:?}");
 }
 
-fn two_taps(made: &Made, options: TapOptions) {
+fn two_taps(made: &TapFrames, options: TapOptions) {
     let mut pair = Pair::new(options);
     let [ingress, egress] = &made.taps;
     pair.ingress.take(&Batch { bytes: &made.bytes, records: ingress, tick: None });
@@ -79,7 +79,7 @@ fn two_taps(made: &Made, options: TapOptions) {
     let received = pair.ingress.counts().received() + pair.egress.counts().received();
     assert_eq!(received, (ingress.len() + egress.len()) as u64);
     let rules = Rules {
-        passed: if ingress.len() % 2 == 0 { Passed::Highest } else { Passed::First },
+        passed: if ingress.len() % 2 == 0 { ProgressRule::Highest } else { ProgressRule::First },
         empty: Empty::Next,
         throughput: Throughput::Counted,
     };

@@ -8,7 +8,7 @@
 
 use std::net::Ipv4Addr;
 
-use cca::inputs::{Empty, Passed, Throughput};
+use cca::inputs::{Empty, ProgressRule, Throughput};
 use cca::{FlowWay, Input as Column, Pair, Period, Rules, Segment, TapOptions};
 use fuzz::input::Input;
 use libfuzzer_sys::fuzz_target;
@@ -55,7 +55,7 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn rules(byte: u8) -> Rules {
     Rules {
-        passed: if byte & 1 == 0 { Passed::First } else { Passed::Highest },
+        passed: if byte & 1 == 0 { ProgressRule::First } else { ProgressRule::Highest },
         empty: if byte & 2 == 0 { Empty::Next } else { Empty::Line },
         throughput: if byte & 4 == 0 { Throughput::Counted } else { Throughput::Sequence },
     }

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use engine::Partition;
 use engine::exchange::Own as _;
 use engine::flow::{
-    AllEnded, FlowClock, FlowCounts, FlowMark, FlowOptions, FlowOwner, FlowPacket, FlowRecord,
+    AllFlows, FlowClock, FlowCounts, FlowMark, FlowOptions, FlowOwner, FlowPacket, FlowRecord,
     FlowRest, FlowStatistics,
 };
 use fuzz::input::Input;
@@ -110,7 +110,7 @@ fn packet(number: u8, is_low: bool, tcp_flags: u8, ns: i64, wire_len: u32) -> Fl
 
 /// Owners of the partitions and what they have handed over.
 struct Run {
-    owners: Vec<FlowOwner<FlowStatistics, AllEnded<FlowStatistics>>>,
+    owners: Vec<FlowOwner<FlowStatistics, AllFlows<FlowStatistics>>>,
     /// Packets on their way: owners take them many at a time.
     waiting: Vec<Vec<FlowPacket>>,
     live_count_max: usize,
@@ -140,7 +140,7 @@ fn run(
     owner_count: usize,
 ) -> (Vec<Ended>, FlowCounts) {
     let mut clock = FlowClock::new(options.idle_timeout, options.window);
-    let make_owner = |_| FlowOwner::new(options, AllEnded::default());
+    let make_owner = |_| FlowOwner::new(options, AllFlows::default());
     let mut run = Run {
         owners: (0..owner_count).map(make_owner).collect(),
         waiting: vec![Vec::new(); owner_count],

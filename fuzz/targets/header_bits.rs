@@ -9,7 +9,7 @@
 
 use fuzz::input::Input;
 use libfuzzer_sys::fuzz_target;
-use model::{BitText, Block, Layout, Subscription, Wanted};
+use model::{BitText, Block, Layout, Subscription, SubscriptionRequest};
 use packet::dissect::{DissectOptions, dissect};
 use packet::{Frame, Layers, LinkType, Network, Protocol, Record};
 
@@ -39,7 +39,12 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let exclude = DROPS.iter().enumerate().filter(|(bit, _)| drops >> bit & 1 == 1);
     let exclude: Vec<_> = exclude.map(|(_, &drop)| drop.to_owned()).collect();
-    let wanted = Wanted { layout, exclude: &exclude, missing, ..Wanted::default() };
+    let wanted = SubscriptionRequest {
+        layout,
+        exclude: &exclude,
+        missing,
+        ..SubscriptionRequest::default()
+    };
     if let Ok(subscription) = Subscription::new(&wanted) {
         check_text(&subscription, &seen);
     }

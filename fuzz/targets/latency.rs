@@ -7,7 +7,7 @@
 
 use engine::Stage as _;
 use engine::flow::pass::{Labels, Lens, Pass, Piece};
-use engine::flow::{Ended, FlowOptions, Left};
+use engine::flow::{FlowEnd, FlowOptions, RemainingFlows};
 use fuzz::hostile::made;
 use fuzz::input::Input;
 use latency::{Identity, Latency, Limits, OneWay, Sample, TakeSamples, Tap};
@@ -51,11 +51,11 @@ impl Lens for Measuring {
         assert!(self.latency.in_use()[1] <= WAITING_MAX);
     }
 
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {
         ended.iter().for_each(|ended| self.end(ended.slot, ended.record.key));
     }
 
-    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
+    fn on_left(&mut self, left: &RemainingFlows<'_>, _: &Labels) {
         left.in_order(10, |flows| {
             flows.iter().for_each(|(record, slot)| self.end(*slot, record.key));
         });

@@ -8,10 +8,10 @@
 use std::net::Ipv4Addr;
 
 use engine::Stage as _;
-use engine::flow::{EndedFlow, FlowFrames, FlowOptions, Held, TakeEnded};
+use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FlowSink, FlowState};
 use fuzz::input::Input;
 use libfuzzer_sys::fuzz_target;
-use names::reader::{Limits, Named, Reader};
+use names::reader::{Limits, NameState, Reader};
 use packet::dissect::{DissectOptions, dissect};
 use packet::{Batch, HashSeed, LinkType, Record, Timestamp};
 
@@ -20,10 +20,10 @@ const FRAMES_MAX: usize = 64;
 
 struct Ended(usize);
 
-impl TakeEnded<Named> for Ended {
-    fn take(&mut self, flows: &[EndedFlow<Named>]) {
+impl FlowSink<NameState> for Ended {
+    fn take(&mut self, flows: &[EndedFlow<NameState>]) {
         self.0 += flows.len();
-        for (_, Held(named)) in flows {
+        for (_, FlowState(named)) in flows {
             let Some(found) = &named.seen.found else { continue };
             for name in [found.name(), found.server_name.as_deref()].into_iter().flatten() {
                 assert!(name.chars().all(|c| !c.is_control()), "{name:?}");

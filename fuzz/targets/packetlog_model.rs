@@ -11,7 +11,7 @@ use fuzz::frames::Frames;
 use libfuzzer_sys::fuzz_target;
 use packet::HashSeed;
 use packetlog::features::FeatureOptions;
-use packetlog::{Classifier, Judged, Model};
+use packetlog::{Classifier, Model, PacketVerdict};
 
 /// What takes more memory than this is read, and not served.
 const PLACES_MAX: usize = 1 << 12;
@@ -59,7 +59,7 @@ fn is_small(options: &FeatureOptions) -> bool {
 }
 
 /// What each packet is found to be.
-fn judge(model: &Arc<Model>, frames: &Frames, batch_len_max: usize) -> Vec<Judged> {
+fn judge(model: &Arc<Model>, frames: &Frames, batch_len_max: usize) -> Vec<PacketVerdict> {
     let mut classifier = Classifier::new(Arc::clone(model), HashSeed::new(7));
     let (mut judged, mut all) = (Vec::new(), Vec::new());
     for batch in frames.batches(batch_len_max) {

@@ -19,7 +19,7 @@ use packet::file::{Interface, Section, section_len};
 use packet::{FlowKey, Frame, LinkType, Record, Timestamp};
 use packetlog::log::{FlowQuery, Log, Query, compress, recover};
 use packetlog::recorder::{ClassInfo, Direct, Recorder, RecorderOptions};
-use packetlog::{Basis, Judged};
+use packetlog::{Basis, PacketVerdict};
 
 /// Files of a log, by name.
 type Files = Vec<(String, Vec<u8>)>;
@@ -74,7 +74,7 @@ fn record(folder: &Path, numbers: std::ops::Range<u32>) {
         let frame = Frame::new(&bytes, &record);
         let flow = FlowKey::from_frame(&frame);
         let class = (number % 2) as u16;
-        let judged = Judged { class, confidence: 0.5, basis: Basis::Flow, flow };
+        let judged = PacketVerdict { class, confidence: 0.5, basis: Basis::Flow, flow };
         recorder.store(&frame, u32::MAX, &judged);
         if number == numbers.start + 5 {
             recorder.flush();

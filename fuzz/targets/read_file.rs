@@ -5,7 +5,7 @@
 //! stays part of it, chooses what is done with it.
 #![no_main]
 
-use capture::merged::Merged;
+use capture::merged::MergedSource;
 use capture::{FileSource, Input, OpenError, ReadOptions, open};
 use fuzz::capture_file::{Frames, MemoryFile, PIPE_LEN_MAX, gzip, pipe, read, zstd};
 use fuzz::promises::assert_one_line;
@@ -63,7 +63,7 @@ fn outcome_of(bytes: &[u8], options: &ReadOptions) -> Outcome {
 fn check_merged(files: [&[u8]; 2], options: &ReadOptions, frames: &Frames) {
     let files = files.map(|bytes| MemoryFile::new(bytes).expect("a file in memory"));
     let sources = files.iter().map(|file| open(&file.input(), options).expect("a capture"));
-    let mut merged = Merged::new(sources.collect());
+    let mut merged = MergedSource::new(sources.collect());
     let mut stamps = Vec::new();
     while let Some(batch) = merged.next_batch() {
         assert!((1..=BATCH_LEN_MAX).contains(&batch.records.len()));

@@ -6,7 +6,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from wirelens import compat, written
-from wirelens._wirelens import Batch, Collected
+from wirelens._wirelens import Batch, RowBatches
 from wirelens.errors import OutputExistsError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _NUMBERS = {
 }
 
 
-def to_pandas(collected: Collected, fields: Sequence["Field"]) -> Any:
+def to_pandas(collected: RowBatches, fields: Sequence["Field"]) -> Any:
     """A frame of pandas, made without pyarrow, so that types do not depend on it."""
     pandas = compat.need("pandas", "to_pandas()")
     batches = collected.batches()
@@ -72,17 +72,17 @@ def _pandas_column(pandas: Any, field: "Field", index: int, batches: list[Batch]
     return column
 
 
-def to_polars(collected: Collected) -> Any:
+def to_polars(collected: RowBatches) -> Any:
     """A frame of polars, without a copy where polars can do without."""
     return compat.need("polars", "to_polars()").DataFrame(collected)
 
 
-def to_arrow(collected: Collected) -> Any:
+def to_arrow(collected: RowBatches) -> Any:
     """A table of pyarrow, without a copy."""
     return compat.need("pyarrow", "to_arrow()").table(collected)
 
 
-def to_parquet(collected: Collected, path: str | os.PathLike[str], overwrite: bool) -> None:
+def to_parquet(collected: RowBatches, path: str | os.PathLike[str], overwrite: bool) -> None:
     """A file of rows whose columns we did not declare, which have types that our writer has not."""
     file = FilePath(path)
     if file.exists() and not overwrite:

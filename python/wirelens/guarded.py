@@ -13,17 +13,17 @@ from wirelens.errors import MissingPackageError, OptionError, WirelensError
 INTERRUPTED = 130
 
 
-class Shown(Protocol):
+class Display(Protocol):
     """What stands on the terminal while work is done."""
 
     def finish(self) -> None:
         """Leaves the terminal to others."""
 
 
-Prepared = tuple[Shown, Callable[[], None]]
+Preparation = tuple[Display, Callable[[], None]]
 
 
-def run(package: str, prepare: Callable[[], Prepared], if_interrupted: str) -> int:
+def run(package: str, prepare: Callable[[], Preparation], if_interrupted: str) -> int:
     """Does what `prepare` says once its imports are there and the arguments read."""
     try:
         shown, work = prepare()
@@ -71,7 +71,7 @@ def _told(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}; give another path, or check its permissions"
 
 
-def _failed(shown: Shown, error: Exception | str, status: int) -> int:
+def _failed(shown: Display, error: Exception | str, status: int) -> int:
     shown.finish()
     print(f"error: {error}", file=sys.stderr)
     return status

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from wirelens import frames
-from wirelens._wirelens import Batch, Collected, Reader
+from wirelens._wirelens import Batch, Reader, RowBatches
 from wirelens.errors import CaptureWarning, DamagedCaptureWarning
 
 Row = TypeVar("Row")
@@ -35,7 +35,7 @@ class _Result(Generic[Row]):
     _fields: list[Field]
     _make_row: Callable[..., Row]
 
-    def _collect(self) -> Collected:
+    def _collect(self) -> RowBatches:
         raise NotImplementedError
 
     def _write_parquet(self, path: str | os.PathLike[str], overwrite: bool) -> None:
@@ -137,7 +137,7 @@ class Table(_Result[Row]):
 
     def __init__(
         self,
-        collected: Collected,
+        collected: RowBatches,
         fields: list[Field],
         make_row: Callable[..., Row],
         counts: Mapping[str, Any] | None = None,
@@ -150,7 +150,7 @@ class Table(_Result[Row]):
         self._counts = dict(counts or {})
         self._summary = summary
 
-    def _collect(self) -> Collected:
+    def _collect(self) -> RowBatches:
         return self._collected
 
     def _write_parquet(self, path: str | os.PathLike[str], overwrite: bool) -> None:
@@ -278,7 +278,7 @@ class Stream(_Result[Row]):
         self._last = reader
         return reader
 
-    def _collect(self) -> Collected:
+    def _collect(self) -> RowBatches:
         reader = self._begin()
         collected = reader.collect()
         warn_of(reader, stacklevel=4)

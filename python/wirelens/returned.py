@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wirelens import _wirelens
-from wirelens._wirelens import Batch, Collected
+from wirelens._wirelens import Batch, RowBatches
 from wirelens._wirelens import Run as Running
 from wirelens.errors import OptionError
 
@@ -13,7 +13,7 @@ from wirelens.errors import OptionError
 _VALUE_BYTES = 64
 
 
-class Returned:
+class ReturnedRows:
     """The rows of one application, within what a run keeps in memory.
 
     Rows for which there is no room are dropped and counted.
@@ -22,7 +22,7 @@ class Returned:
     def __init__(self, name: str, running: Running) -> None:
         self._name = name
         self._running = running
-        self._arrow: list[Collected] = []
+        self._arrow: list[RowBatches] = []
         self._columns: dict[str, list[Any]] = {}
         self.dropped = 0
 
@@ -44,7 +44,7 @@ class Returned:
                 "rows (dictionaries, named tuples or dataclasses), or None"
             )
 
-    def _take_arrow(self, part: Collected) -> None:
+    def _take_arrow(self, part: RowBatches) -> None:
         if self._running.charge(part.byte_count):
             self._arrow.append(part)
         else:
@@ -80,7 +80,7 @@ class Returned:
             )
         return values
 
-    def collected(self) -> Collected | None:
+    def collected(self) -> RowBatches | None:
         """All rows; None where none were returned."""
         if self._arrow:
             return self._arrow[0].joined(self._arrow[1:])

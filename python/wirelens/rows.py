@@ -16,7 +16,7 @@ __all__ = [
     "NfstreamFlow", "OneWayLatency", "PacketLatency",
     "PairTotals", "PeriodLatency", "PortTotals",
     "ProtocolTotals", "QueuedFlow", "SourceTotals",
-    "TOTALS", "Unanswered", "Verdict",
+    "TOTALS", "UnansweredFlow", "Verdict",
 ]  # fmt: skip
 
 
@@ -555,7 +555,7 @@ class OneWayLatency(Row):
     sharp_changes: int
 
 
-class Unanswered(Row):
+class UnansweredFlow(Row):
     """A flow in which only one side sent packets."""
 
     __slots__ = ()
@@ -601,7 +601,7 @@ ALL: Final[tuple[type[Row], ...]] = (
     PeriodLatency,
     PacketLatency,
     OneWayLatency,
-    Unanswered,
+    UnansweredFlow,
 )
 # Columns that depend on the options.
 SOMETIMES: Final = frozenset({"window_start_ns", "src_mac", "dst_mac", "capture"})

@@ -22,11 +22,11 @@ from wirelens.errors import (
 )
 from wirelens.questions import Duration, Path, Source, _duration
 from wirelens.results import Field, Table
-from wirelens.returned import Returned
+from wirelens.returned import ReturnedRows
 from wirelens.row import Row, row_of
 
 if TYPE_CHECKING:
-    from wirelens._wirelens import Collected, RunOptions
+    from wirelens._wirelens import RowBatches, RunOptions
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 # As the command has it.
@@ -62,7 +62,7 @@ class Tables(dict[str, Table[Any]]):
         @overload
         def __getitem__(self, name: Literal["classify"], /) -> Table[rows.Verdict]: ...
         @overload
-        def __getitem__(self, name: Literal["unanswered"], /) -> Table[rows.Unanswered]: ...
+        def __getitem__(self, name: Literal["unanswered"], /) -> Table[rows.UnansweredFlow]: ...
         @overload
         def __getitem__(self, name: str, /) -> Table[Any]: ...
         def __getitem__(self, name: str, /) -> Any: ...
@@ -199,7 +199,7 @@ def run(
         tables = ", ".join(running.unused)
         notice = f"{tables}: not used; only the command, wirelens run, acts on such tables"
         warnings.warn(notice, SettingsWarning, stacklevel=2)
-    returned = [Returned(name, running) for name, _ in options["applications"]]
+    returned = [ReturnedRows(name, running) for name, _ in options["applications"]]
     try:
         with interrupts.stopping(running) if running.is_live else contextlib.nullcontext():
             for at, batch in running:
@@ -267,8 +267,8 @@ def _numbered(named: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _tables(
-    running: Running, returned: Sequence[Returned], names: Sequence[str]
-) -> Iterator[tuple[str, "Collected", int]]:
+    running: Running, returned: Sequence[ReturnedRows], names: Sequence[str]
+) -> Iterator[tuple[str, "RowBatches", int]]:
     yield from running.tables()
     for name, taken in zip(names, returned, strict=True):
         collected = taken.collected()
@@ -276,7 +276,7 @@ def _tables(
             yield name, collected, taken.dropped
 
 
-def _finished(running: Running, returned: Sequence[Returned], options: "RunOptions") -> Run:
+def _finished(running: Running, returned: Sequence[ReturnedRows], options: "RunOptions") -> Run:
     counts = running.counts
     closings = dict(running.closings)
     losses = running.losses

@@ -113,7 +113,8 @@ Ledger::Arrived(uint16_t sender, uint64_t uid)
 }
 
 void
-Ledger::Entered(uint64_t tag, uint64_t now_ns, wl_entered entered, uint64_t l4s, uint64_t classic)
+Ledger::Entered(uint64_t tag, uint64_t now_ns, wl_enqueue_outcome entered, uint64_t l4s,
+                uint64_t classic)
 {
     Entry* entry = Find(tag);
     if (entry == nullptr) {
@@ -136,7 +137,7 @@ Ledger::Entered(uint64_t tag, uint64_t now_ns, wl_entered entered, uint64_t l4s,
 }
 
 void
-Ledger::Left(uint64_t uid, const wl_left& left, uint64_t now_ns)
+Ledger::Left(uint64_t uid, const wl_departure& left, uint64_t now_ns)
 {
     Entry* entry = Find(left.tag);
     if (entry == nullptr) {

@@ -69,9 +69,10 @@ class Ledger {
     // A packet of a sender arrives at the router: its tag there.
     uint64_t Arrived(uint16_t sender, uint64_t uid);
     // What the router did with it at arrival.
-    void Entered(uint64_t tag, uint64_t now_ns, wl_entered entered, uint64_t l4s, uint64_t classic);
+    void Entered(uint64_t tag, uint64_t now_ns, wl_enqueue_outcome entered, uint64_t l4s,
+                 uint64_t classic);
     // It leaves the router, or is dropped.
-    void Left(uint64_t uid, const wl_left& left, uint64_t now_ns);
+    void Left(uint64_t uid, const wl_departure& left, uint64_t now_ns);
     // A packet arrives behind the bottleneck.
     void Received(uint64_t uid, uint64_t now_ns);
 

@@ -93,8 +93,8 @@ RouterDisc::DoEnqueue(Ptr<QueueDiscItem> item)
     const uint64_t l4s = GetInternalQueue(0)->GetNPackets();
     const uint64_t classic = GetInternalQueue(1)->GetNPackets();
     uint8_t entry[WL_ENTRY_LEN];
-    const wl_entered entered = wl_router_arrive(m_router, NowNs(), item->GetSize() + PPP_LEN,
-                                                EcnOf(item), tag, entry);
+    const wl_enqueue_outcome entered = wl_router_arrive(
+        m_router, NowNs(), item->GetSize() + PPP_LEN, EcnOf(item), tag, entry);
     Note(entry);
     m_ledger.Entered(tag, NowNs(), entered, l4s, classic);
     if (entered.outcome != WL_SENT) {
@@ -110,7 +110,7 @@ RouterDisc::DoDequeue()
     if (Simulator::Now() < m_free_at) {
         return nullptr;
     }
-    wl_left left;
+    wl_departure left;
     uint8_t entry[WL_ENTRY_LEN];
     while (wl_router_leave(m_router, NowNs(), &left, entry)) {
         Note(entry);
@@ -160,7 +160,7 @@ SenderDisc::CheckConfig()
 }
 
 // The ECN field of the packet that was announced, and its number at the marker.
-wl_marked
+wl_marking
 SenderDisc::Chosen(uint8_t ecn, uint32_t size) const
 {
     const auto& [steering, marker] = m_choosing;

@@ -71,7 +71,7 @@ class SenderDisc : public ns3::QueueDisc {
     ns3::Ptr<ns3::QueueDiscItem> DoDequeue() override;
     bool CheckConfig() override;
     void InitializeParams() override {}
-    wl_marked Chosen(uint8_t ecn, uint32_t size) const;
+    wl_marking Chosen(uint8_t ecn, uint32_t size) const;
 
     uint16_t m_sender;
     Ledger& m_ledger;

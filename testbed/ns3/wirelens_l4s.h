@@ -51,7 +51,7 @@ typedef struct wl_marker wl_marker;
 typedef struct {
     uint8_t queue;
     uint8_t outcome;
-} wl_entered;
+} wl_enqueue_outcome;
 
 typedef struct {
     uint64_t tag;
@@ -61,7 +61,7 @@ typedef struct {
     uint8_t queue;
     uint8_t outcome;
     uint8_t mark;
-} wl_left;
+} wl_departure;
 
 /* received = sent + dropped_full + dropped_early + dropped_late + waiting */
 typedef struct {
@@ -93,7 +93,7 @@ typedef struct {
 typedef struct {
     uint64_t number;
     uint8_t ecn;
-} wl_marked;
+} wl_marking;
 
 /* asked = kept + remarked + rare + silent + unknown + limited */
 typedef struct {
@@ -133,10 +133,10 @@ wl_router *wl_router_new(const char *settings, uint64_t seed, uint64_t start_ns,
                          size_t error_len);
 void wl_router_settings(const wl_router *router, char *to, size_t len);
 /* `entry` is null or takes the WL_ENTRY_LEN bytes of the journal. */
-wl_entered wl_router_arrive(wl_router *router, uint64_t at_ns, uint32_t len, uint8_t ecn,
+wl_enqueue_outcome wl_router_arrive(wl_router *router, uint64_t at_ns, uint32_t len, uint8_t ecn,
                             uint64_t tag, uint8_t *entry);
 /* The link is free. False while nothing waits. After a drop the link is still free. */
-bool wl_router_leave(wl_router *router, uint64_t now_ns, wl_left *left, uint8_t *entry);
+bool wl_router_leave(wl_router *router, uint64_t now_ns, wl_departure *left, uint8_t *entry);
 wl_state wl_router_state(wl_router *router, uint64_t now_ns);
 wl_counts wl_router_counts(const wl_router *router, uint8_t queue);
 void wl_router_free(wl_router *router);
@@ -155,7 +155,7 @@ void wl_steering_free(wl_steering *steering);
 wl_marker *wl_marker_new(const char *control, const uint8_t *model, size_t model_len, char *error,
                          size_t error_len);
 /* Each packet of the sender, in the order in which they leave. */
-wl_marked wl_marker_leave(wl_marker *marker, uint64_t at_ns, uint32_t flow, uint32_t receiver,
+wl_marking wl_marker_leave(wl_marker *marker, uint64_t at_ns, uint32_t flow, uint32_t receiver,
                           uint32_t size, uint8_t ecn);
 /* A latency of WL_NEVER is none, as of a packet that was sent several times. */
 void wl_marker_acknowledge(wl_marker *marker, uint64_t number, uint64_t at_ns,

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from wirelens_testbed import dataset, kinds, machine, plot, probe, run
-from wirelens_testbed.failure import Interrupted, TestbedError
+from wirelens_testbed.failure import InterruptSignal, TestbedError
 from wirelens_testbed.scenario import override, read_toml
 
 OUTPUT_FOLDER = "testbed-runs"
@@ -45,7 +45,7 @@ def main() -> int:
     except TestbedError as failure:
         print(f"wirelens: testbed: {failure}", file=sys.stderr)
         return STATUS_ERROR
-    except Interrupted:
+    except InterruptSignal:
         print("wirelens: testbed: interrupted; everything was removed", file=sys.stderr)
         return STATUS_INTERRUPTED
 
@@ -147,7 +147,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     # Once: a second Ctrl-C must not end the cleaning up that the first has begun.
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
-    raise Interrupted
+    raise InterruptSignal
 
 
 def _end_with_input() -> None:

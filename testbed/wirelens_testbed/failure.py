@@ -17,7 +17,7 @@ class ScenarioError(TestbedError):
     """A scenario or data set says something that cannot be done."""
 
 
-class Interrupted(BaseException):
+class InterruptSignal(BaseException):
     """A signal asked the run to end. Like KeyboardInterrupt, no handler of errors may swallow it."""
 
 

@@ -12,7 +12,7 @@ from wirelens.l4s.latencies import COLUMNS, pack
 from wirelens.l4s.material import Material
 from wirelens.l4s.predicted import describe, window_of
 from wirelens.l4s.predictors import Persistence
-from wirelens.l4s.rhythm import Fitted, Rhythm, Row, follow, row_of
+from wirelens.l4s.rhythm import FittedPredictor, Rhythm, Row, follow, row_of
 from wirelens.l4s.sharp import WITHIN, Score, before, changes, score
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -250,7 +250,7 @@ def test_the_rhythm_trains_first_and_tests_what_comes_after(trace: Path) -> None
             self.seen.append(("test", span))
             return super().predict(material, span)
 
-    tested = follow(Fitted.of(Spy("queue"), material, rhythm, 1), material, rhythm, 1)
+    tested = follow(FittedPredictor.of(Spy("queue"), material, rhythm, 1), material, rhythm, 1)
     since = material.packets.since_s
     spans = [(name, since[span.start], since[span.stop - 1]) for name, span in Spy.seen]
     assert [name for name, *_ in spans] == ["fit", "watch", "test", "tune", "test"]
@@ -260,7 +260,7 @@ def test_the_rhythm_trains_first_and_tests_what_comes_after(trace: Path) -> None
     assert Row.read(row.text()) == row
     assert row.packets == int((~numpy.isnan(tested.predicted_ms) & (material.weight > 0)).sum())
     with pytest.raises(OptionError, match=r"4 s; wanted: more than the 300 s that train"):
-        Fitted.of(Persistence("flow"), material, Rhythm(), 1)
+        FittedPredictor.of(Persistence("flow"), material, Rhythm(), 1)
 
 
 def test_the_newest_latency_is_what_persistence_says(trace: Path) -> None:

@@ -105,7 +105,7 @@ KINDS = [
         "One-way delay of a direction of a flow, between two taps.",
     ),
     (
-        "Unanswered",
+        "UnansweredFlow",
         "wirelens run, [unanswered]",
         "Row",
         "A flow in which only one side sent packets.",
@@ -174,7 +174,7 @@ def test_the_types_are_the_declared_columns() -> None:
         (lambda: wirelens.run({"flows": {}}, read=DEMO).tables["flows"], "Flow"),
         (
             lambda: wirelens.run({"unanswered": {}}, read=DEMO).tables["unanswered"],
-            "Unanswered",
+            "UnansweredFlow",
         ),
         (lambda: wirelens.latency(DEMO), "FlowLatency"),
         (lambda: wirelens.latency(DEMO, by="destination"), "DestinationLatency"),

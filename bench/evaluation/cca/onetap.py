@@ -202,7 +202,7 @@ def write(
     part = intervals.of_runs(held)
     f1 = trained.f1(part)
     part.values = part.values[:, :, columns]
-    trained = learn.Trained(trained.network, judge.controls, divided)
+    trained = learn.TrainedNetwork(trained.network, judge.controls, divided)
     network = learn.calibrated(trained, part, 0.5)
     training = {
         "command": "bench/evaluation/cca/onetap.py",

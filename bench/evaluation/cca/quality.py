@@ -59,7 +59,7 @@ class Kind:
 
     def train(
         self, sides: "Sides", asked: argparse.Namespace, seed: int, show: Any
-    ) -> learn.Trained:
+    ) -> learn.TrainedNetwork:
         options: dict[str, Any] = {
             "schedule": self.schedule, "seed": seed, "threads": asked.threads, "show": show,
         }  # fmt: skip
@@ -117,7 +117,7 @@ def sides(asked: argparse.Namespace, duration: str, seed: int) -> Sides:
 class Voter:
     """A network that was trained, whose probabilities are right."""
 
-    trained: learn.Trained
+    trained: learn.TrainedNetwork
     slots: int
     row_slots: int
     temperature: float

@@ -36,7 +36,7 @@ from typing import Any
 import numpy
 from names_evidence import CARRIERS, KINDS, STATES, NameList, evidence
 from names_flows import PACKETS, Flows, of_others, of_services
-from names_ladder import BASES, LIST, MIXED, RUNGS, TREES, Answers, Asked, Known
+from names_ladder import BASES, LIST, MIXED, RUNGS, TREES, Answers, KnownNames, NamesTask
 from names_model import FLOOR
 from wirelens.classify.split import folds
 from wirelens.learn.metrics import Array, class_f1, class_results, confusion, family_interval
@@ -96,7 +96,7 @@ def judged(rung: str, division: int, flows: Flows, labels: Array, classes: list[
 def ladder(data: Path, folder: Path) -> Iterator[Row]:
     """Every rung on the same flows."""
     flows, labels, classes = labelled(data, sealed=False)
-    known = Known.of(classes)
+    known = KnownNames.of(classes)
     found = [evidence(said, known.listed) for said in flows.names]
     states = Counter((one.state, one.state != "none" and one.known[-1][1]) for one in found)
     yield {"kind": "flows", "flows": len(flows), "families": len(set(flows.families)),
@@ -111,7 +111,7 @@ def ladder(data: Path, folder: Path) -> Iterator[Row]:
         told = {rung: (labels * 0, labels * 0.0, ~everything) for rung in RUNGS}
         for number, rows in enumerate(folds(labels, flows.families, FOLDS, division)):
             rest = numpy.delete(numpy.arange(len(flows)), rows)
-            asked = Asked(flows.of(rest), labels[rest], flows.of(rows), known)
+            asked = NamesTask(flows.of(rest), labels[rest], flows.of(rows), known)
             for rung in RUNGS:
                 _put(told[rung], rows, asked.answers(rung))
             yield {"kind": "parameters", "division": division, "fold": number,
@@ -146,7 +146,7 @@ def _keep(path: Path, flows: Flows, classes: list[str],
             table.writerow(cells)
 
 
-def listed(name: str, flows: Flows, known: Known) -> Row:
+def listed(name: str, flows: Flows, known: KnownNames) -> Row:
     """How many of the hosts that TLS, QUIC and HTTP name are in the list."""
     hosts = {said["server_name"].lower(): evidence(said, known.listed) for said in flows.names
              if said["app_protocol"] in CARRIERS and "." in said["server_name"]}  # fmt: skip
@@ -182,7 +182,7 @@ def _expected(label: str, known: dict[str, str], masters: set[str]) -> tuple[str
 def foreign(data: Path, labels_folder: Path) -> Iterator[Row]:
     """Captures of other places, by a model of all flows that are not sealed."""
     flows, labels, classes = labelled(data, sealed=False)
-    known, by_label = Known.of(classes), class_by_label(flows)
+    known, by_label = KnownNames.of(classes), class_by_label(flows)
     every = of_services(data / "services", sealed=False)
     sets = {"services, no label": every.of(r for r, name in enumerate(every.classes) if not name)}
     for name, folder in SETS.items():
@@ -190,7 +190,7 @@ def foreign(data: Path, labels_folder: Path) -> Iterator[Row]:
     yield listed("services", flows, known)
     for name, others in sets.items():
         yield listed(name, others, known)
-        asked = Asked(flows, labels, others, known)
+        asked = NamesTask(flows, labels, others, known)
         expected = [_expected(label, by_label, set(by_label)) for label in others.labels]
         for rung in ("known ports", "ports and first bytes", SHIPPED):
             yield from _of_set(name, rung, others, expected, classes, asked.answers(rung))
@@ -221,7 +221,7 @@ def left_out(data: Path) -> Iterator[Row]:
     """Each class in turn is foreign: flows, ports and names of it are unknown."""
     flows, labels, classes = labelled(data, sealed=False)
     for foreign_class in classes:
-        known = Known.of(classes, foreign_class)
+        known = KnownNames.of(classes, foreign_class)
         is_own = labels != classes.index(foreign_class)
         for number, rows in enumerate(folds(labels, flows.families, FOLDS, 1)):
             asked_rows = rows[~is_own[rows]]
@@ -230,7 +230,7 @@ def left_out(data: Path) -> Iterator[Row]:
             if not len(asked_rows):
                 continue
             own = numpy.array([known.classes.index(flows.classes[row]) for row in rest])
-            asked = Asked(flows.of(rest), own, flows.of(asked_rows), known, inner=3)
+            asked = NamesTask(flows.of(rest), own, flows.of(asked_rows), known, inner=3)
             for rung in ("known ports", "ports and first bytes", SHIPPED):
                 answers = asked.answers(rung)
                 sure = answers.confidences >= SURE
@@ -247,8 +247,8 @@ def sealed(data: Path) -> Iterator[Row]:
     flows, labels, classes = labelled(data, sealed=False)
     others, _, _ = labelled(data, sealed=True)
     truth = numpy.array([classes.index(name) for name in others.classes])
-    known = Known.of(classes)
-    asked = Asked(flows, labels, others, known)
+    known = KnownNames.of(classes)
+    asked = NamesTask(flows, labels, others, known)
     yield listed("sealed", others, known)
     for rung in (*BASES, *MIXED, TREES):
         answers = asked.answers(rung)
@@ -260,7 +260,7 @@ def sealed(data: Path) -> Iterator[Row]:
 def splits(data: Path) -> Iterator[Row]:
     """How flows are divided decides what is measured: flows, captures or families on one side."""
     flows, labels, classes = labelled(data, sealed=False)
-    known = Known.of(classes)
+    known = KnownNames.of(classes)
     first = [at for at, name in enumerate(flows.columns) if not name.startswith(("pkt1", "pkt2"))]
     depths = {1: replace(flows, columns=[flows.columns[at] for at in first],
                          values=flows.values[:, first]), PACKETS: flows}  # fmt: skip
@@ -272,7 +272,7 @@ def splits(data: Path) -> Iterator[Row]:
             for rows in folds(labels, groups[split], FOLDS, division):
                 rest = numpy.delete(numpy.arange(len(flows)), rows)
                 own = replace(seen.of(rest), families=groups[split][rest])
-                asked = Asked(own, labels[rest], seen.of(rows), known, inner=2)
+                asked = NamesTask(own, labels[rest], seen.of(rows), known, inner=2)
                 for rung, guesses in said.items():
                     guesses[rows] = asked.base(rung)[1].argmax(axis=1)
             for rung, guesses in said.items():
@@ -285,13 +285,13 @@ def splits(data: Path) -> Iterator[Row]:
 def parts(data: Path) -> Iterator[Row]:
     """What each kind of entry of the list is worth: the rung of all without it."""
     flows, labels, classes = labelled(data, sealed=False)
-    known = Known.of(classes)
+    known = KnownNames.of(classes)
     lists = {kind: NameList(LIST, without_kind=kind) for kind in ("", *known.listed.classes)}
     for division in DIVISIONS:
         told = {kind: (labels * 0, labels * 0.0, labels < 0) for kind in lists}
         for rows in folds(labels, flows.families, FOLDS, division):
             rest = numpy.delete(numpy.arange(len(flows)), rows)
-            asked = Asked(flows.of(rest), labels[rest], flows.of(rows), known)
+            asked = NamesTask(flows.of(rest), labels[rest], flows.of(rows), known)
             for kind, some in lists.items():
                 asked.with_list(some)
                 _put(told[kind], rows, asked.answers(SHIPPED))
@@ -303,9 +303,9 @@ def parts(data: Path) -> Iterator[Row]:
 def model(data: Path, folder: Path) -> Iterator[Row]:
     """A model of all flows that are not sealed, as files to serve, and answers to compare."""
     flows, labels, classes = labelled(data, sealed=False)
-    known = Known.of(classes)
+    known = KnownNames.of(classes)
     chosen = numpy.arange(0, len(flows), VECTOR_EVERY)
-    asked = Asked(flows, labels, flows.of(chosen), known)
+    asked = NamesTask(flows, labels, flows.of(chosen), known)
     answers = asked.answers(SHIPPED)
     bases = MIXED[SHIPPED][0]
     asked.save(bases[0], folder / "base.trees.jsonl")

@@ -49,7 +49,7 @@ _UNLISTED = "unlisted"
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownNames:
     """All that training needs, beside flows."""
 
     classes: list[str]
@@ -57,10 +57,10 @@ class Known:
     ports: dict[tuple[int, int], Array]
 
     @staticmethod
-    def of(classes: Sequence[str], without: str = "") -> "Known":
+    def of(classes: Sequence[str], without: str = "") -> "KnownNames":
         """Knowledge of these classes; of none of the one that is left out."""
         kept = [name for name in classes if name != without]
-        return Known(kept, NameList(LIST, without), read_known_ports(Path(PORTS), kept))
+        return KnownNames(kept, NameList(LIST, without), read_known_ports(Path(PORTS), kept))
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ def shares(flows: Flows, labels: Array) -> Array:
     return numpy.array([counts[key] ** -0.5 for key in keys])
 
 
-class Asked:
+class NamesTask:
     """Flows that train and flows that are asked about; each base is fitted once."""
 
-    def __init__(self, training: Flows, labels: Array, asked: Flows, known: Known,
+    def __init__(self, training: Flows, labels: Array, asked: Flows, known: KnownNames,
                  inner: int = 5, seed: int = 1) -> None:  # fmt: skip
         self.training, self.labels, self.asked, self.known = training, labels, asked, known
         self.weights = shares(training, labels)

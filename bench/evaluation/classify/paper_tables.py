@@ -24,7 +24,7 @@ from typing import Any
 import numpy
 from wirelens.classify import arguments, curves, matrix, plots, recipe_file, steps
 from wirelens.classify.place import Placement
-from wirelens.classify.pool import Plan, Pool, Trained
+from wirelens.classify.pool import Plan, Pool, PoolModel
 from wirelens.classify.thresholds import (
     ALGORITHMS,
     PER_CLASS_AHEAD,
@@ -44,10 +44,10 @@ _QUANTILES = (5, 10, 25, 50, 75, 90, 95, 99, 100)
 _PORTIONS = numpy.linspace(0, 1, 41)
 
 
-class Judged:
+class PaperResult:
     """A pool with the flows that judge it, and those that choose its thresholds."""
 
-    def __init__(self, dataset: Any, plan: Plan, trained: list[Trained]) -> None:
+    def __init__(self, dataset: Any, plan: Plan, trained: list[PoolModel]) -> None:
         self.has_test = len(plan.test) > 0
         self.rows = plan.test if self.has_test else plan.checked
         self.truth = dataset.labels[self.rows]
@@ -62,15 +62,15 @@ class Judged:
         model = self.models[name]
         return model.test_scores if self.has_test else model.check_scores
 
-    def carried(self, name: str) -> list[curves.Carried]:
+    def carried(self, name: str) -> list[curves.Fold]:
         """Who chooses thresholds of whom: validation of test flows, other folds of a fold."""
         scores, every = self.models[name].check_scores, numpy.arange(len(self.truth))
         if self.has_test:
-            return [curves.Carried(every, self._checked, scores)]
+            return [curves.Fold(every, self._checked, scores)]
         groups = []
         for mine in numpy.split(every, self._ends[:-1]):
             rest = numpy.delete(every, mine)
-            groups.append(curves.Carried(mine, self._checked[rest], scores[rest]))
+            groups.append(curves.Fold(mine, self._checked[rest], scores[rest]))
         return groups
 
     def pair(self, first: str, second: str, *, is_own: bool = False) -> curves.PairCurves:
@@ -112,7 +112,7 @@ def write(path: Path, titles: Sequence[str], rows: Sequence[Row]) -> None:
             writer.writerow([f"{cell:.4g}" if isinstance(cell, float) else cell for cell in row])
 
 
-def models_of(judged: Judged) -> list[Row]:
+def models_of(judged: PaperResult) -> list[Row]:
     """Tables 1, 2 and 3: F1 by family and packets, scoring, waiting."""
     rows = []
     for name, model in judged.models.items():
@@ -142,7 +142,7 @@ def areas_of(pairs: dict[str, list[tuple[curves.PairCurves, curves.PairCurves]]]
     return rows
 
 
-def curves_rows(judged: Judged, pairs: Sequence[curves.PairCurves]) -> list[Row]:
+def curves_rows(judged: PaperResult, pairs: Sequence[curves.PairCurves]) -> list[Row]:
     """Figures 2, 9, 10, 12: what comes of each portion."""
     rows: list[Row] = []
     for pair in pairs:
@@ -175,7 +175,7 @@ def waiting_of(arrivals_ns: Array) -> list[Row]:
     return rows
 
 
-def read(options: Sequence[str]) -> tuple[Any, Plan, list[Trained]]:
+def read(options: Sequence[str]) -> tuple[Any, Plan, list[PoolModel]]:
     """Flows, sides and models, as `wirelens train classify` has them."""
     parser = arguments.parser()
     asked = parser.parse_args(["train", *options])
@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("options", nargs="+")
     asked = parser.parse_args()
     dataset, plan, trained = read(asked.options)
-    judged = Judged(dataset, plan, trained)
+    judged = PaperResult(dataset, plan, trained)
     asked.folder.mkdir(parents=True, exist_ok=True)
     write(
         asked.folder / "models.tsv",
@@ -248,7 +248,7 @@ def main() -> None:
 
 
 def draw(
-    trained: list[Trained],
+    trained: list[PoolModel],
     stages: dict[str, str | None],
     pairs: Sequence[curves.PairCurves],
     asked: argparse.Namespace,

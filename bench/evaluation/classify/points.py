@@ -23,7 +23,7 @@ from wirelens.classify.operate import (
     settled,
     smallest_portion,
 )
-from wirelens.classify.pool import Plan, Pool, Trained
+from wirelens.classify.pool import Plan, Pool, PoolModel
 from wirelens.classify.promise import Promise
 from wirelens.classify.split import folds
 from wirelens.classify.steps import Request, plan_of, read_flows
@@ -89,7 +89,7 @@ def judged(truth: Array, families: Array, scores: list[Array], best: Array, part
     ]
 
 
-def pool_of(typed: list[str]) -> tuple[Request, Dataset, Plan, list[Trained]]:
+def pool_of(typed: list[str]) -> tuple[Request, Dataset, Plan, list[PoolModel]]:
     """The flows and the models of a line of `wirelens train classify`."""
     parser = arguments.parser()
     asked = parser.parse_args(typed)

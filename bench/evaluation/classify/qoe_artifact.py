@@ -13,7 +13,7 @@ from qoe import COUNTS, FEATURES
 from qoe_card import card
 from qoe_data import Call
 from qoe_foreign import Foreign, captures_of, read
-from qoe_gated import NAMES, STAGES, Answers, Chosen, Fitted, Stage, choose, cross_validated
+from qoe_gated import NAMES, STAGES, Answers, Choice, FittedStage, Stage, choose, cross_validated
 from qoe_rows import OTHER_CALLS, Figures, write_rows
 from wirelens import _wirelens
 from wirelens.classify.families import family, library_version
@@ -32,8 +32,8 @@ class Cascade:
     """Stages of all calls, and when each decides."""
 
     stages: list[Stage]
-    fitted: list[Fitted]
-    chosen: Chosen
+    fitted: list[FittedStage]
+    chosen: Choice
 
     def answers(self, numbers: Array) -> Answers:
         """What it says of windows."""
@@ -53,7 +53,7 @@ def trained(calls: list[Call], foreign: Foreign) -> Cascade:
     return Cascade(stages, [stage.fit(own, others) for stage in stages], chosen)
 
 
-def trees_of(stage: Stage, fitted: Fitted) -> Trees:
+def trees_of(stage: Stage, fitted: FittedStage) -> Trees:
     """What is served of a stage: no header bit is read, and all stages have the same layout."""
     numbers = [*fitted.columns, *(n for n in stage.gate.numbers if n not in fitted.columns)]
     read_of = WindowFeatures(blocks=FEATURES.blocks, packets=1, numbers=numbers).header_bits()
@@ -61,7 +61,7 @@ def trees_of(stage: Stage, fitted: Fitted) -> Trees:
     return stage.gate.trees(fitted.gate, own, read_of)
 
 
-def difference(file: Path, stage: Stage, fitted: Fitted, numbers: Array) -> float:
+def difference(file: Path, stage: Stage, fitted: FittedStage, numbers: Array) -> float:
     """How far the runtime's probabilities are from the library's, at most."""
     forest = load(file)
     places = [list(FEATURES.numbers).index(name) for name in forest.numbers]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy
 from qoe_data import TIER_MIDDLES
 from qoe_foreign import Foreign
-from qoe_gated import STAGES, UNKNOWN_INDEX, Answers, Chosen, Judged
+from qoe_gated import STAGES, UNKNOWN_INDEX, Answers, Choice, QoeResult
 from qoe_rows import (
     SYSTEMS,
     Figures,
@@ -22,8 +22,8 @@ from wirelens.learn.report import table
 
 def card(
     name: str,
-    judged: Judged,
-    chosen: Chosen,
+    judged: QoeResult,
+    chosen: Choice,
     others: Foreign,
     of_others: Answers,
     training: Mapping[str, Any],
@@ -72,7 +72,7 @@ call inside a VPN or in TURN over TLS is `unknown`.
 """
 
 
-def _calls(judged: Judged) -> str:
+def _calls(judged: QoeResult) -> str:
     found = {name: Figures(judged, name) for name in SYSTEMS}
     rows = [
         [one.name, f"{one.accuracy:.3f}", shown(one.macro_f1), percent(one.within_one),
@@ -129,7 +129,7 @@ def _beside_markers(found: Interval) -> str:
     return "better" if found.high < 0 else "about as good"
 
 
-def _other_traffic(judged: Judged, others: Foreign, of_others: Answers) -> str:
+def _other_traffic(judged: QoeResult, others: Foreign, of_others: Answers) -> str:
     rows = [
         [str(what), f"{captures:,}", f"{windows:,}", percent(Interval(*values))]
         for _, what, captures, windows, *values in foreign_rows(
@@ -158,7 +158,7 @@ the first 15 s, {early[1]} are `unknown`.
 """
 
 
-def _stages(judged: Judged, chosen: Chosen) -> str:
+def _stages(judged: QoeResult, chosen: Choice) -> str:
     rows = []
     for index, place in enumerate(chosen.kept):
         name, depth = STAGES[place]
@@ -186,7 +186,7 @@ monotone trees that read counts of RTP and bytes of payload.
 """
 
 
-def _data(judged: Judged, training: Mapping[str, Any]) -> str:
+def _data(judged: QoeResult, training: Mapping[str, Any]) -> str:
     rows = [
         [str(call), str(seed), str(codec), str(audio), str(seconds), f"{right:.3f}",
          f"{near:.3f}"]
@@ -214,7 +214,7 @@ on all of them; thresholds and confidences come from models of other calls among
 """
 
 
-def _limits(judged: Judged) -> str:
+def _limits(judged: QoeResult) -> str:
     fps = numpy.concatenate([call.fps for call in judged.calls])
     return f"""## Limits
 

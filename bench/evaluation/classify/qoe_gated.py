@@ -47,7 +47,7 @@ def columns_of(numbers: Array, names: list[str]) -> Array:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedStage:
     """A stage that was trained: the tiers' model with its columns, and the gate."""
 
     model: Any
@@ -65,7 +65,7 @@ class Stage:
         self.early = [call.unlabelled for call in calls]
         self.foreign, self.gate = foreign, WindowGate(gate_numbers(depth))
 
-    def fit(self, own: Array, others: Array) -> Fitted:
+    def fit(self, own: Array, others: Array) -> FittedStage:
         """Trained on these seconds of calls and these windows of other traffic."""
         model, columns = self.learner.fit(own)
         calls = numpy.unique(self.learner.call_of[own])
@@ -81,9 +81,9 @@ class Stage:
         )
         is_foreign = numpy.arange(len(values)) >= own_count
         training = Training(["own", UNKNOWN], seed=1, threads=1)
-        return Fitted(model, columns, self.gate.fit(values, is_foreign, weights, training))
+        return FittedStage(model, columns, self.gate.fit(values, is_foreign, weights, training))
 
-    def said(self, fitted: Fitted, numbers: Array) -> Array:
+    def said(self, fitted: FittedStage, numbers: Array) -> Array:
         """Probabilities of tiers and of `unknown`, of windows with all of their numbers."""
         values = columns_of(numbers, fitted.columns)
         rows = Rows(values, fitted.columns, numpy.zeros(0), numpy.zeros(0))
@@ -104,7 +104,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Choice:
     """Which stages there are, when they decide, and how far their probabilities are believed."""
 
     kept: list[int]
@@ -120,7 +120,7 @@ class Chosen:
         return Raw.of(asked, decide(asked, measures, self.thresholds).stages, NAMES)
 
 
-def choose(truth: Array, call_of: Array, held: list[Array]) -> Chosen:
+def choose(truth: Array, call_of: Array, held: list[Array]) -> Choice:
     """Stages and thresholds, by what stages said of calls that had not trained them."""
     stages = [
         (name, StageScores(f"{COUNTS} ({depth})", said, 1.0, float(depth == WHOLE)))
@@ -132,7 +132,7 @@ def choose(truth: Array, call_of: Array, held: list[Array]) -> Chosen:
     for place in kept:
         _, guesses, raw = best_guess(held[place], NAMES)
         lines.append(settled(fit(raw, guesses == truth)))
-    return Chosen(kept, operation, thresholds, lines, reasons)
+    return Choice(kept, operation, thresholds, lines, reasons)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Answers:
             numpy.zeros(count, dtype=numpy.int64),
         )  # fmt: skip
 
-    def put(self, rows: Array, chosen: Chosen, scores: list[Array]) -> None:
+    def put(self, rows: Array, chosen: Choice, scores: list[Array]) -> None:
         """What a cascade says of some rows."""
         raw = chosen.raw(scores)
         self.labels[rows] = raw.labels
@@ -160,7 +160,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Judged:
+class QoeResult:
     """All that was said of windows whose call or capture trained nothing."""
 
     calls: list[Call]
@@ -179,7 +179,7 @@ class Judged:
     folds: list[list[object]]
 
 
-def cross_validated(calls: list[Call], foreign: Foreign) -> Judged:
+def cross_validated(calls: list[Call], foreign: Foreign) -> QoeResult:
     """Trains and chooses on four fifths of calls and families, judges the rest, five times."""
     stages = [Stage(calls, foreign, *stage) for stage in STAGES]
     learner = stages[0].learner
@@ -198,7 +198,7 @@ def cross_validated(calls: list[Call], foreign: Foreign) -> Judged:
         )
         fitted = [stage.fit(own, others) for stage in stages]
 
-        def said(numbers: Array, fitted: list[Fitted] = fitted) -> list[Array]:
+        def said(numbers: Array, fitted: list[FittedStage] = fitted) -> list[Array]:
             return [stage.said(one, numbers) for stage, one in zip(stages, fitted, strict=True)]
 
         scores = said(stages[0].numbers[test])
@@ -215,14 +215,14 @@ def cross_validated(calls: list[Call], foreign: Foreign) -> Judged:
         tests.append(test)
         rows.append([fold, *_of_fold(of_calls, alone[-1], truth, test, chosen)])
     fps = numpy.concatenate([call.fps for call in calls])
-    return Judged(
+    return QoeResult(
         calls, foreign, fps, truth, learner.call_of, tests, of_calls, of_foreign, alone, ungated,
         early, rows,
     )  # fmt: skip
 
 
 def _of_fold(
-    answers: Answers, slow: Array, truth: Array, test: Array, chosen: Chosen
+    answers: Answers, slow: Array, truth: Array, test: Array, chosen: Choice
 ) -> list[object]:
     """What a fold decided where, by which rule, and how well."""
     parts = numpy.bincount(answers.stages[test], minlength=len(STAGES)) / len(test)

@@ -25,7 +25,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class Told:
+class QoeEvidence:
     """What models said of every second when its call was held out."""
 
     def __init__(self, calls: list[Call], out: Path) -> None:
@@ -65,7 +65,7 @@ class Told:
         ]  # fmt: skip
 
 
-def baselines(told: Told) -> list[list[object]]:
+def baselines(told: QoeEvidence) -> list[list[object]]:
     """What needs no training, or nearly none."""
     majority = numpy.zeros(len(told.truth), dtype=numpy.int64)
     for rest, test in told.sides:
@@ -81,7 +81,7 @@ def baselines(told: Told) -> list[list[object]]:
     return rows
 
 
-def leaky(told: Told) -> list[list[object]]:
+def leaky(told: QoeEvidence) -> list[list[object]]:
     """What it would look like with seconds of a call on both sides."""
     _, test = leaky_sides(told.calls)
     rows = []
@@ -105,7 +105,7 @@ def stage_scores(scores: Sequence[Array]) -> list[tuple[str, StageScores]]:
     ]
 
 
-def cascade(told: Told) -> tuple[list[list[object]], Array, Array]:
+def cascade(told: QoeEvidence) -> tuple[list[list[object]], Array, Array]:
     """A row a fold, and what the cascade said of every second, and which stage did.
 
     Stages and thresholds are chosen by the calls that train, as models say that were trained
@@ -130,7 +130,7 @@ def cascade(told: Told) -> tuple[list[list[object]], Array, Array]:
     return rows, said, by
 
 
-def curves(told: Told) -> list[list[object]]:
+def curves(told: QoeEvidence) -> list[list[object]]:
     """Assigned portion against caught errors and F1, of all seconds: Figures 9c and 13."""
     rows: list[list[object]] = []
     scores = [told.pooled(*stage) for stage in STAGES]
@@ -150,7 +150,7 @@ def curves(told: Told) -> list[list[object]]:
     return rows
 
 
-def beside(told: Told, said: Array) -> list[list[object]]:
+def beside(told: QoeEvidence, said: Array) -> list[list[object]]:
     """How much better the cascade and its slow model are than others, in macro-F1."""
     slow = told.pooled(*STAGES[-1]).argmax(axis=1)
     count = tier(told.number("main_rtp_markers"))
@@ -165,7 +165,7 @@ def beside(told: Told, said: Array) -> list[list[object]]:
     return rows
 
 
-def waiting(told: Told) -> list[list[object]]:
+def waiting(told: QoeEvidence) -> list[list[object]]:
     """When the n-th packet of a second comes after its first, in milliseconds: Figure 3c."""
     first_ns = told.number("pkt0_offset_ns")
     rows: list[list[object]] = []
@@ -189,7 +189,7 @@ def write(path: Path, titles: Iterable[str], rows: list[list[object]]) -> None:
 def report(calls: list[Call], out: Path, results: Path) -> None:
     """Writes all tables."""
     results.mkdir(parents=True, exist_ok=True)
-    told = Told(calls, out)
+    told = QoeEvidence(calls, out)
     rows = baselines(told)
     for what, depth, families in MODELS:
         for family in families:

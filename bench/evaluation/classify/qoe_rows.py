@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 from qoe_data import CLASSES, TIER_MIDDLES, tier
 from qoe_foreign import Foreign
-from qoe_gated import COUNT, NAMES, STAGES, UNKNOWN_INDEX, Answers, Judged, columns_of
+from qoe_gated import COUNT, NAMES, STAGES, UNKNOWN_INDEX, Answers, QoeResult, columns_of
 from qoe_report import write
 from wirelens.classify.calibration import expected_error, reliability
 from wirelens.learn.metrics import (
@@ -32,7 +32,7 @@ OTHER_CALLS = "voice and video of other programs"
 class Figures:
     """What one system did on the held-out seconds."""
 
-    def __init__(self, judged: Judged, name: str) -> None:
+    def __init__(self, judged: QoeResult, name: str) -> None:
         self.name, self.labels = name, answers_of(judged, name)
         truth, fps = judged.truth, judged.fps
         is_tier = self.labels != UNKNOWN_INDEX
@@ -75,13 +75,13 @@ def interval(values: Array, groups: Array) -> Interval:
     return Interval(float(sums.sum() / sizes.sum()), float(low), float(high))
 
 
-def markers(judged: Judged) -> Array:
+def markers(judged: QoeResult) -> Array:
     """Frames of each second by RTP marker bits."""
     numbers = numpy.concatenate([call.numbers for call in judged.calls])
     return columns_of(numbers, ["main_rtp_markers"])[:, 0]
 
 
-def answers_of(judged: Judged, name: str) -> Array:
+def answers_of(judged: QoeResult, name: str) -> Array:
     """The class of each held-out second, by one system."""
     if name == "majority class":
         said = numpy.zeros(len(judged.truth), dtype=numpy.int64)
@@ -98,7 +98,7 @@ def answers_of(judged: Judged, name: str) -> Array:
     return found[name]()
 
 
-def over_markers(judged: Judged) -> Interval:
+def over_markers(judged: QoeResult) -> Interval:
     """By how much the model's macro-F1 is above that of the count of markers."""
     count = answers_of(judged, "frames by RTP markers")
     return family_interval(
@@ -130,7 +130,7 @@ def foreign_rows(traffic: str, foreign: Foreign, said: Answers) -> list[list[obj
     return rows
 
 
-def classes_rows(judged: Judged) -> list[list[object]]:
+def classes_rows(judged: QoeResult) -> list[list[object]]:
     """Of each tier how often it is found and right."""
     counts = confusion(judged.truth, judged.of_calls.labels, COUNT)
     return [
@@ -139,7 +139,7 @@ def classes_rows(judged: Judged) -> list[list[object]]:
     ]
 
 
-def confidence_rows(judged: Judged) -> tuple[float, list[list[object]]]:
+def confidence_rows(judged: QoeResult) -> tuple[float, list[list[object]]]:
     """How far confidence can be believed: the expected error, and a row a bin."""
     named = judged.of_calls.labels != UNKNOWN_INDEX
     is_right = (judged.of_calls.labels == judged.truth)[named]
@@ -151,7 +151,7 @@ def confidence_rows(judged: Judged) -> tuple[float, list[list[object]]]:
     return expected_error(confidences, is_right), rows
 
 
-def call_rows(judged: Judged) -> list[list[object]]:
+def call_rows(judged: QoeResult) -> list[list[object]]:
     """Of each call what it was, and how its seconds were judged when it was held out."""
     rows: list[list[object]] = []
     labels = judged.of_calls.labels
@@ -168,7 +168,7 @@ def call_rows(judged: Judged) -> list[list[object]]:
 
 
 def write_rows(
-    results: Path, judged: Judged, elsewhere: Sequence[tuple[str, Foreign, Answers]]
+    results: Path, judged: QoeResult, elsewhere: Sequence[tuple[str, Foreign, Answers]]
 ) -> None:
     """All tables; `elsewhere` is traffic that trained nothing, with what was said of it."""
     results.mkdir(parents=True, exist_ok=True)
@@ -208,7 +208,7 @@ def write_rows(
     write_seconds(results / "seconds.tsv", judged)
 
 
-def write_seconds(path: Path, judged: Judged) -> None:
+def write_seconds(path: Path, judged: QoeResult) -> None:
     """A row a second."""
     numbers = numpy.concatenate([call.numbers for call in judged.calls])
     counts = columns_of(numbers, ["main_rtp_timestamps", "main_rtp_markers"]).astype(int)

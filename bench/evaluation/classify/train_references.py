@@ -63,7 +63,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Trained:
+class Reference:
     """A network and what it gets right."""
 
     network: Any
@@ -96,7 +96,7 @@ def train(
     tried: Try,
     packets: int,
     seed: int,
-) -> Trained:
+) -> Reference:
     """Trains one system and judges it."""
     labels, classes = task.dataset.labels, task.dataset.classes
     sides = [task.sides.rows(side) for side in (TRAINING, VALIDATION, TEST)]
@@ -125,7 +125,7 @@ def train(
         return confusion(labels[rows], predicted, len(classes))
 
     of_watched, of_test = judged(sides[1]), judged(sides[2])
-    return Trained(
+    return Reference(
         network,
         columns,
         macro_f1(of_watched),
@@ -175,7 +175,7 @@ def best(task: str, system: str) -> Try:
     return Try(weighting, replace(first.settings, **changes))
 
 
-def tell(task: str, system: str, packets: int, seed: int, tried: Try, found: Trained) -> None:
+def tell(task: str, system: str, packets: int, seed: int, tried: Try, found: Reference) -> None:
     """A line for people and for the table."""
     figures = {
         "task": task,
@@ -200,7 +200,7 @@ def tell(task: str, system: str, packets: int, seed: int, tried: Try, found: Tra
     print(" ".join(f"{name}={value}" for name, value in figures.items()), flush=True)
 
 
-def keep(task: tasks.Task, system: str, packets: int, found: Trained, values: Any) -> None:
+def keep(task: tasks.Task, system: str, packets: int, found: Reference, values: Any) -> None:
     """Writes the model, and probabilities of some test flows to hold a runtime's against."""
     stem = FOLDER / f"{task.name}-{system}"
     networks.export(found.network, f"{stem}.onnx", len(found.columns))

@@ -57,7 +57,7 @@ SENT, NOT_ECT, DATA_BYTES = 0, 0, 200
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunRequest:
     model: Path
     output: Path
     routers: Sequence[str]
@@ -93,7 +93,7 @@ def busy() -> float:
     return processors.shares()[0]
 
 
-def steering(asked: Asked, control: str, remarked: float) -> list[str]:
+def steering(asked: RunRequest, control: str, remarked: float) -> list[str]:
     if control == PREDICTED:
         rule = f"predicted:{asked.margin}:{asked.max_share:g}"
         return ["--set", f"steering={rule}", "--set", f"model={asked.model.resolve()}"]
@@ -175,7 +175,7 @@ def live(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_once(
-    asked: Asked, router: str, seed: int, control: str, remarked: float
+    asked: RunRequest, router: str, seed: int, control: str, remarked: float
 ) -> tuple[dict[str, Any], list[str]]:
     """One run: its row, and what disturbed it."""
     mode, settings = ROUTERS[router]
@@ -217,14 +217,14 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def todo(asked: Asked) -> Iterator[tuple[str, int, str]]:
+def todo(asked: RunRequest) -> Iterator[tuple[str, int, str]]:
     for seed in asked.seeds:
         for router in asked.routers:
             for control in CONTROLS:
                 yield router, seed, control
 
 
-def make(asked: Asked) -> None:
+def make(asked: RunRequest) -> None:
     kept, rejected = asked.output / "marking.jsonl", asked.output / "rejected.jsonl"
     made = {
         "model": sha256((asked.model / "model.safetensors").read_bytes()).hexdigest()[:16],
@@ -290,7 +290,7 @@ def main() -> None:
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
     seeds = range(1, given.seeds + 1)
-    asked = Asked(
+    asked = RunRequest(
         given.model, given.output, given.routers.split(","), seeds, given.duration, given.margin,
         given.max_share, given.keep_disturbed,
     )  # fmt: skip

@@ -46,7 +46,7 @@ def ours(captures, seed, progress):
     chosen = chosen_by_folds(drawn, None, seed, progress)
     request = train.Request([], Path(), options=OPTIONS, seed=seed)
     forests = {
-        one.weight: train.grow(drawn, names, request, train.Tried(one.weight, 0, {}, {}, 0))
+        one.weight: train.grow(drawn, names, request, train.Trial(one.weight, 0, {}, {}, 0))
         for one in chosen.values()
     }
 

@@ -28,7 +28,7 @@ KEYS = ["flow", "source", "destination"]
 WHOLE = ("amplification_ddos", "bruteforce", "flood_other", "scan", "syn_flood")
 
 
-class Drawn:
+class RowTable:
     """Rows of places, and their columns by name."""
 
     def __init__(self, places, benign, progress):
@@ -175,9 +175,9 @@ def main():
         done = set()
         if output.exists():
             done = {json.loads(line)["name"] for line in output.read_text().splitlines()}
-        bed = Drawn(places[1:], [], progress)
+        bed = RowTable(places[1:], [], progress)
         captures = places[0]
-        elsewhere = Drawn(
+        elsewhere = RowTable(
             [captures / "attacks"], [captures / "services", captures / "devices"], progress
         )
         for name, found, bed_count in settings(bed, elsewhere):

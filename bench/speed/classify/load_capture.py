@@ -54,7 +54,7 @@ class Frames:
 
 
 @dataclass(frozen=True)
-class Written:
+class Counts:
     """What a capture has."""
 
     flows: int
@@ -141,7 +141,7 @@ def _packed(rows: Array, of_flow: list[list[tuple[int, bytes, int]]], width: int
     return Frames(rows, data, captured, on_wire, offset_ns, address, first, count)
 
 
-def write(frames: Frames, path: Path, per_s: float, seconds: float, seed: int) -> Written:
+def write(frames: Frames, path: Path, per_s: float, seconds: float, seed: int) -> Counts:
     """Writes a load: new flows for so long, at times independent of each other, and their packets
     until all could be decided.
     """
@@ -164,7 +164,7 @@ def write(frames: Frames, path: Path, per_s: float, seconds: float, seed: int) -
         for at in range(0, len(order), _CHUNK):
             chosen = order[at : at + _CHUNK]
             out.write(_records(frames, frame[chosen], flow[chosen], now_ns[chosen]))
-    return Written(flow_count, len(order), frames.rows[rows], begin_ns + _EPOCH * 10**9)
+    return Counts(flow_count, len(order), frames.rows[rows], begin_ns + _EPOCH * 10**9)
 
 
 def _records(frames: Frames, frame: Array, flow: Array, now_ns: Array) -> bytes:

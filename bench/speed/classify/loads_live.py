@@ -143,7 +143,7 @@ class Live:
             file.write(json.dumps(row) + "\n")
         self.models.progress.tell(json.dumps(row))
 
-    def replay(self, capture: Path, written: load_capture.Written, load: Row, kind: str) -> None:
+    def replay(self, capture: Path, written: load_capture.Counts, load: Row, kind: str) -> None:
         """In real time, beside the emulation of the same flows."""
         place = self.models.folder(kind)
         verdicts = capture.with_suffix(".parquet")
@@ -191,7 +191,7 @@ class Live:
             }
         )
 
-    def consumers(self, capture: Path, written: load_capture.Written, load: Row) -> None:
+    def consumers(self, capture: Path, written: load_capture.Counts, load: Row) -> None:
         """As fast as it goes, with one consumer and with two, in turns."""
         for model in (*KINDS, f"paper-{DEPTH}-onnx"):
             if model.endswith("-onnx"):

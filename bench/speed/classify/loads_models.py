@@ -43,7 +43,7 @@ _SENT, _SECONDS = 20_000, 5.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class StageCost:
     """What a model costs on held-out flows."""
 
     packets: int
@@ -56,7 +56,7 @@ class Asked:
 class Chain:
     """Models in order of use; one, or a cascade."""
 
-    stages: list[Asked]
+    stages: list[StageCost]
     # Index of the stage that decides, and its class, by row.
     decided: Array
     labels: Array
@@ -99,7 +99,7 @@ class Models:
         self.progress.tell(told)
         self.sample: Sample = self.dataset.sample.of(self.plan.test)
         # By the hash of a model's file: one that is in two systems costs the same in both.
-        self.known: dict[str, Asked] = {}
+        self.known: dict[str, StageCost] = {}
 
     def flows(self) -> Flows:
         """The held-out flows."""
@@ -159,7 +159,7 @@ class Models:
         name = f"{stage.family}/{stage.packets}"
         return _one(self._asked(place, cascade)[last], scores.argmax(axis=1), name)
 
-    def _asked(self, place: Path, cascade: Cascade) -> list[Asked]:
+    def _asked(self, place: Path, cascade: Cascade) -> list[StageCost]:
         files = {told["stage"]: place / told["file"] for told in cascade.head["stages"]}
         hashes = [
             hashlib.sha256(files[stage.name].read_bytes()).hexdigest() for stage in cascade.stages
@@ -170,7 +170,7 @@ class Models:
                 self.known.setdefault(seal, asked)
         return [self.known[seal] for seal in hashes]
 
-    def _measured(self, place: Path, cascade: Cascade) -> list[Asked]:
+    def _measured(self, place: Path, cascade: Cascade) -> list[StageCost]:
         rows = FOLDER / f"{place.name}.rows"
         rows.mkdir(exist_ok=True)
         for stage in cascade.stages:
@@ -185,7 +185,7 @@ class Models:
         for line in map(json.loads, found.splitlines()):
             times[line["stage"], line["together"]] = numpy.array(line["ns"]) / 1e3
         return [
-            Asked(
+            StageCost(
                 stage.packets,
                 times[stage.name, 1],
                 float(times[stage.name, BATCH].mean()) / BATCH,
@@ -197,7 +197,7 @@ class Models:
         """A cascade of ours whose trees ONNX Runtime is given; what a table says stays ours."""
         place = FOLDER / f"{self.task.name}-{kind}-onnx"
         if not (place / "SHA256SUMS").is_file():
-            learned = loads_onnx.Learned(self.request, self.dataset, self.plan)
+            learned = loads_onnx.ModelPool(self.request, self.dataset, self.plan)
             loads_onnx.write(self.folder(kind), place, learned)
         return place
 
@@ -274,7 +274,7 @@ def onnx_library() -> str:
     return glob.glob(f"{Path(found.origin).parent}/capi/libonnxruntime.so*")[0]
 
 
-def _from_python(score: Callable[[int, int], Array], count: int) -> tuple[Asked, Array]:
+def _from_python(score: Callable[[int, int], Array], count: int) -> tuple[StageCost, Array]:
     """Asks a model about all rows, alone and in batches; the middle of three times of each row.
 
     The call from Python, of some microseconds, is counted with it.
@@ -292,8 +292,8 @@ def _from_python(score: Callable[[int, int], Array], count: int) -> tuple[Asked,
                 score(first, first + step)
                 taken[repeat, place] = (time.thread_time_ns() - began_ns) / step / 1e3
         times[step] = numpy.median(taken, axis=0)
-    return Asked(DEPTH, times[1], float(times[BATCH].mean())), scores.argmax(axis=1)
+    return StageCost(DEPTH, times[1], float(times[BATCH].mean())), scores.argmax(axis=1)
 
 
-def _one(asked: Asked, labels: Array, told: str) -> Chain:
+def _one(asked: StageCost, labels: Array, told: str) -> Chain:
     return Chain([asked], numpy.zeros(len(labels), dtype=int), labels, told)

@@ -21,7 +21,7 @@ _INPUT, _OUTPUT = "row", "probabilities"
 _CONVERTED = ("decision-tree", "random-forest", "lightgbm")
 
 
-class Learned:
+class ModelPool:
     """Models as the pool of a training run trains them, and the columns that they see."""
 
     def __init__(self, request: steps.Request, dataset: Dataset, plan: Plan) -> None:
@@ -42,7 +42,7 @@ class Learned:
         return kind.fit(rows, Training(pool.dataset.classes, pool.settings.seed, 1, changed))
 
 
-def write(ours: Path, place: Path, learned: Learned) -> None:
+def write(ours: Path, place: Path, learned: ModelPool) -> None:
     """The cascade at `ours` with its trees in ONNX."""
     head = json.loads((ours / "cascade.json").read_text(encoding="utf-8"))
     files: dict[str, bytes] = {}
@@ -88,7 +88,7 @@ def _write(place: Path, head: dict[str, Any], files: dict[str, bytes]) -> None:
     (place / "SHA256SUMS").write_text(sums(sealed), encoding="utf-8")
 
 
-def converted(kind: str, packets: int, learned: Learned) -> bytes:
+def converted(kind: str, packets: int, learned: ModelPool) -> bytes:
     """The pool's model in ONNX."""
     model = learned.fitted(kind, packets)
     shape = [None, len(learned.matrix.columns(packets))]

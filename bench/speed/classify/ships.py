@@ -29,7 +29,7 @@ from wirelens.classify import arguments, recipe_file, steps
 from wirelens.classify.cascade import Cascade
 from wirelens.classify.cascade import load as load_cascade
 from wirelens.classify.dataset import Dataset
-from wirelens.classify.strangers import Judged, figures
+from wirelens.classify.strangers import OpenSet, figures
 from wirelens.learn.metrics import confusion, macro_f1
 from wirelens.learn.progress import Progress
 
@@ -66,7 +66,7 @@ def quality(cascade: Cascade, dataset: Dataset, rows: Array) -> Row:
     """How right a model is on some flows, and how many its first stage decides."""
     sample, truth = dataset.sample.of(rows), dataset.labels[rows]
     told, size = cascade.predict(sample), len(dataset.classes)
-    judged = Judged(truth, dataset.families[rows], dataset.classes, told)
+    judged = OpenSet(truth, dataset.families[rows], dataset.classes, told)
     found = figures(judged, judged.names())
     last = cascade.alone(sample, len(cascade.stages) - 1).argmax(axis=1)
     return {

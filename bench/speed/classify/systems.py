@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy
-from loads_models import Asked, Chain, Flows
+from loads_models import Chain, Flows, StageCost
 
 Array = Any
 
@@ -121,7 +121,7 @@ def _emulate_one(system: System, flows: Flows, load: Load) -> Times:
     return _with_queue(system, flows, load)
 
 
-def _records_us(stage: Asked, flows: Flows, seen: int) -> Array:
+def _records_us(stage: StageCost, flows: Flows, seen: int) -> Array:
     """Processor time of a stage's packets by row, those `seen` before left out."""
     packets = numpy.maximum(numpy.minimum(flows.packets, stage.packets) - seen, 0)
     return packets * flows.packet_us

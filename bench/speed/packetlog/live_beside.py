@@ -81,24 +81,24 @@ def receivers(model: str) -> Iterator[live.Receiver]:
         yield live.Receiver("xdpdump", theirs, listens, told_by_xdpdump)
 
 
-def told_by_dumpcap(text: str) -> live.Told:
+def told_by_dumpcap(text: str) -> live.LossReport:
     found = re.findall(r"Packets received/dropped on interface '?[^']*'?: (\d+)/(\d+)", text)
     if not found:
-        raise live.Failed(f"dumpcap said: {text[-300:]}")
+        raise live.Failure(f"dumpcap said: {text[-300:]}")
     captured, dropped = map(int, found[-1])
-    return live.Told(captured, dropped)
+    return live.LossReport(captured, dropped)
 
 
-def told_by_netsniff(text: str) -> live.Told:
+def told_by_netsniff(text: str) -> live.LossReport:
     passed = live.number(r"(\d+)\s+packets passed filter", text)
     dropped = live.number(r"(\d+)\s+packets failed filter \(out of space\)", text)
-    return live.Told(passed, dropped)
+    return live.LossReport(passed, dropped)
 
 
-def told_by_xdpdump(text: str) -> live.Told:
+def told_by_xdpdump(text: str) -> live.LossReport:
     captured = live.number(r"(\d+) packets captured", text)
     dropped = live.number(r"(\d+) packets dropped by (?:kernel|perf ring)", text)
-    return live.Told(captured, dropped)
+    return live.LossReport(captured, dropped)
 
 
 def files() -> list[Path]:
@@ -267,7 +267,7 @@ def main() -> None:
                     continue
                 try:
                     run = measure(receiver, length, rate, arguments.seconds, round_)
-                except (live.Failed, OSError, subprocess.SubprocessError) as failure:
+                except (live.Failure, OSError, subprocess.SubprocessError) as failure:
                     live.say(f"LEFT OUT: {receiver.name}: {failure}")
                     left_out.add(receiver.name)
                     continue

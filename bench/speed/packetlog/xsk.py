@@ -104,7 +104,7 @@ def measure(name: str, frame_bytes: int, rate: int, seconds: float, round_: int)
         process.wait(live.WAIT_MAX_S)
         said = re.search(r": (\d+) packets, \d+ dropped", words.read_text())
         if said is None:
-            raise live.Failed(words.read_text())
+            raise live.Failure(words.read_text())
         received = int(said[1])
         time.sleep(BETWEEN_S)
     each = [round(ns / sent, 1) for ns in (own, *theirs)]

@@ -13,7 +13,7 @@ pub(crate) struct Stopwatch {
 
 /// What passed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Elapsed {
+pub(crate) struct ElapsedTime {
     /// On the wall's clock.
     pub(crate) wall: Duration,
     /// Processor time of every thread of this process, waiting by spinning included.
@@ -27,8 +27,8 @@ impl Stopwatch {
         Self { wall: Instant::now(), cpu: process_cpu() }
     }
 
-    pub(crate) fn stop(&self) -> Elapsed {
-        Elapsed { wall: self.wall.elapsed(), cpu: process_cpu().saturating_sub(self.cpu) }
+    pub(crate) fn stop(&self) -> ElapsedTime {
+        ElapsedTime { wall: self.wall.elapsed(), cpu: process_cpu().saturating_sub(self.cpu) }
     }
 }
 

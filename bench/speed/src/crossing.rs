@@ -10,7 +10,7 @@ use engine::run::Control;
 use packet::{BATCH_LEN_MAX, Batch, HashSeed, KeyHash, Record, Source};
 
 use crate::Failure;
-use crate::clock::{Elapsed, Stopwatch};
+use crate::clock::{ElapsedTime, Stopwatch};
 use crate::measurement::Measurement;
 use crate::own_ring::CAPACITY;
 use crate::placement::Processors;
@@ -129,7 +129,7 @@ fn through_exchange<T: Crosser>(name: &str, item_count: u32, processors: &Proces
     report(name, item_count, sum, stopwatch.stop());
 }
 
-fn report(name: &str, item_count: u32, sum: u64, elapsed: Elapsed) {
+fn report(name: &str, item_count: u32, sum: u64, elapsed: ElapsedTime) {
     Measurement {
         figure: "crossing",
         name: format!("{name}, chunks of {CHUNK_LEN}"),

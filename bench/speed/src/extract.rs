@@ -6,7 +6,7 @@ use capture::{Input, ReadOptions, open};
 use clap::Args;
 use engine::Stage;
 use engine::run::{Control, run_one};
-use model::{BitText, Block, Layout, Subscription, Wanted};
+use model::{BitText, Block, Layout, Subscription, SubscriptionRequest};
 use packet::{BATCH_LEN_MAX, Batch};
 
 use crate::Failure;
@@ -28,7 +28,8 @@ pub(crate) struct ExtractArguments {
 pub(crate) fn run(arguments: &ExtractArguments) -> Result<(), Failure> {
     let plain = Layout::default();
     let all = Layout::new(&Block::ALL, 16);
-    let subscription = Subscription::new(&Wanted::default()).map_err(|error| error.to_string())?;
+    let subscription =
+        Subscription::new(&SubscriptionRequest::default()).map_err(|error| error.to_string())?;
     for _ in 0..arguments.repetitions {
         measure(arguments, "read and dissect", &mut Dissected::default())?;
         measure(arguments, "compact records, ipv4 tcp udp", &mut Records::new(plain))?;

@@ -1,6 +1,6 @@
 //! One measurement, as a line of JSON.
 
-use crate::clock::Elapsed;
+use crate::clock::ElapsedTime;
 
 /// What was measured: a bar of a figure, once.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Measurement {
     /// Items, packets or records that were handled.
     pub(crate) item_count: u64,
     /// Time it took.
-    pub(crate) elapsed: Elapsed,
+    pub(crate) elapsed: ElapsedTime,
     /// Something that must be the same in every repetition.
     pub(crate) check: u64,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use classify::Cascade;
 use classify::cascade::Model;
-use engine::flow::{Ended, FlowMark, FlowPacket, FlowSlot, FromFrames, MarkKind, States};
+use engine::flow::{FlowEnd, FlowMark, FlowPacket, FlowSlot, FromFrames, MarkKind, States};
 use model::{FirstPackets, Forest, Rows};
 use packet::Frame;
 
@@ -22,7 +22,7 @@ pub(crate) trait Score {
 
 /// What is kept of a flow.
 #[derive(Clone, Default)]
-pub(crate) struct Held {
+pub(crate) struct PlainFlow {
     packets: FirstPackets,
     stage: usize,
     is_asked: bool,
@@ -53,7 +53,7 @@ impl<S: Score> Plain<S> {
         self.check
     }
 
-    fn ask(&mut self, states: &mut States<'_, Held>) {
+    fn ask(&mut self, states: &mut States<'_, PlainFlow>) {
         let Self { cascade, scoring, numbers, ready, waiting, check } = self;
         let class_count = cascade.classes().len();
         for (at, stage) in cascade.stages().iter().enumerate() {
@@ -74,7 +74,7 @@ impl<S: Score> Plain<S> {
                 flow.is_asked = false;
                 if stage.is_enough(&answer) || at + 1 == ready.len() {
                     *check = check.wrapping_add(1 + u64::from(answer.label) * stage.name() as u64);
-                    *flow = Held { is_decided: true, ..Held::default() };
+                    *flow = PlainFlow { is_decided: true, ..PlainFlow::default() };
                     continue;
                 }
                 flow.stage = at + 1;
@@ -91,11 +91,11 @@ impl<S: Score> Plain<S> {
 }
 
 impl<S: Score> FromFrames for Plain<S> {
-    type State = Held;
+    type State = PlainFlow;
 
     fn on_frame(
         &mut self,
-        flow: &mut Held,
+        flow: &mut PlainFlow,
         frame: &Frame<'_>,
         packet: &FlowPacket,
         slot: FlowSlot,
@@ -112,18 +112,18 @@ impl<S: Score> FromFrames for Plain<S> {
         }
     }
 
-    fn on_end(&mut self, flow: &mut Held, ended: &Ended) {
+    fn on_end(&mut self, flow: &mut PlainFlow, ended: &FlowEnd) {
         if !flow.is_decided && !flow.is_asked {
             flow.is_asked = true;
             self.ready[flow.stage].push(ended.slot);
         }
     }
 
-    fn on_pause(&mut self, states: &mut States<'_, Held>) {
+    fn on_pause(&mut self, states: &mut States<'_, PlainFlow>) {
         self.ask(states);
     }
 
-    fn on_mark(&mut self, states: &mut States<'_, Held>, mark: FlowMark) {
+    fn on_mark(&mut self, states: &mut States<'_, PlainFlow>, mark: FlowMark) {
         if mark.kind != MarkKind::Last {
             return;
         }

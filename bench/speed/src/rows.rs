@@ -8,7 +8,7 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use sink::{Format, Writer};
 
 use crate::Failure;
-use crate::clock::{Elapsed, Stopwatch};
+use crate::clock::{ElapsedTime, Stopwatch};
 use crate::measurement::Measurement;
 
 /// Arguments of `rows`.
@@ -137,7 +137,7 @@ impl Write for Counted {
     }
 }
 
-fn report(name: &str, row_count: u64, check: u64, elapsed: Elapsed) {
+fn report(name: &str, row_count: u64, check: u64, elapsed: ElapsedTime) {
     Measurement {
         figure: "rows",
         name: format!("{name}, {} columns", SCHEMA.len()),

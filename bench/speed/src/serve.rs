@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use classify::{Cascade, Classifier, Label, Options, TakeVerdicts, Verdict};
-use engine::flow::{FlowFrames, FlowOptions, FramesDone, FromFrames};
+use engine::flow::{FlowFrames, FlowOptions, FramesOutcome, FromFrames};
 use engine::run::{Control, run_one};
 use packet::{BATCH_LEN_MAX, HashSeed};
 
@@ -94,7 +94,7 @@ fn measure<K: FromFrames>(
     frames.next = 0;
     let stopwatch = Stopwatch::start();
     run_one(frames, &mut stage, &Control::default());
-    let FramesDone { keep, counts, .. } = stage.finish();
+    let FramesOutcome { keep, counts, .. } = stage.finish();
     let elapsed = stopwatch.stop();
     let name = name.to_owned();
     let item_count = counts.total();

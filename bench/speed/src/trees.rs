@@ -139,6 +139,6 @@ impl Trees<'_> {
     }
 }
 
-fn report(name: String, item_count: u64, elapsed: crate::clock::Elapsed, check: u64) {
+fn report(name: String, item_count: u64, elapsed: crate::clock::ElapsedTime, check: u64) {
     Measurement { figure: "trees", name, thread_count: 1, item_count, elapsed, check }.print();
 }

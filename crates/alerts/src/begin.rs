@@ -35,8 +35,8 @@ pub struct Clocks {
 
 /// What alerts need besides their settings.
 pub struct Options {
-    /// Whether packets come from an interface: event time then goes on without rows, and flows that
-    /// go on are looked at. On captures only final rows are, so that the answer is the same each
+    /// Whether packets come from an interface: event time then advances without rows, and open
+    /// flows are examined. On captures only final rows are, so that the answer is the same each
     /// time.
     pub is_live: bool,
     /// The name of this machine, for syslog.
@@ -91,7 +91,7 @@ pub struct Alerts {
 
 /// Outcome of the alert that [`Alerts::test`] sends to a destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tested {
+pub struct TestReport {
     /// The destination's name, else its kind.
     pub name: String,
     /// How long it took.
@@ -207,7 +207,7 @@ impl Alerts {
         page: Option<&str>,
         clocks: Clocks,
         eve: EveLine,
-    ) -> Vec<Tested> {
+    ) -> Vec<TestReport> {
         let page = page.map(str::to_owned);
         let origin = Origin { host: host_name.to_owned(), page, clocks, eve };
         let alert = Arc::new(test_alert(host_name, (clocks.realtime)()));
@@ -224,7 +224,7 @@ impl Alerts {
                 }
             };
             let took = (clocks.monotonic)().saturating_sub(began);
-            Tested { name, took, failure: delivered.err() }
+            TestReport { name, took, failure: delivered.err() }
         };
         notify.iter().zip(notify::names(notify)).map(one).collect()
     }
@@ -259,7 +259,7 @@ impl Alerts {
         self.feeds.iter().for_each(|feed| feed.reopen());
     }
 
-    /// The lists, for whoever decides at a flow's first packet; they are reloaded meanwhile.
+    /// The lists, for components that decide at a flow's first packet; they are reloaded meanwhile.
     #[must_use]
     pub fn lists(&self) -> Arc<Lists> {
         Arc::clone(&self.lists)
@@ -304,7 +304,7 @@ impl Drop for Alerts {
 }
 
 impl Settings {
-    /// Opens the lists of indicators, for whoever has to look them up before alerts begin.
+    /// Opens the lists of indicators, for components that look them up before alerts begin.
     ///
     /// # Errors
     /// [`BeginError::Settings`]

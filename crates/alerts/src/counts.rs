@@ -12,7 +12,7 @@ use crate::notify::Feed;
 #[derive(Default)]
 pub(crate) struct Tally {
     pub rows_read: AtomicU64,
-    /// Rows that were evicted before they were looked at.
+    /// Rows that were evicted before they were examined.
     pub rows_missed: AtomicU64,
     pub fired: AtomicU64,
     pub resolved: AtomicU64,

@@ -23,7 +23,7 @@ mod text;
 mod watch;
 
 pub use alert::{Alert, AlertFlow, SCHEMA, State};
-pub use begin::{Alerts, BeginError, Clocks, EveLine, Options, Tested};
+pub use begin::{Alerts, BeginError, Clocks, EveLine, Options, TestReport};
 pub use check::{Mistake, Part};
 pub use indicators::{LISTS_OF_RULES_MAX, Lists};
 pub use notify::NotifyState;

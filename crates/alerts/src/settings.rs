@@ -76,7 +76,7 @@ pub struct AlertSettings {
     /// Event time without a matching row after which the alert is resolved; 60 s.
     #[serde(default, deserialize_with = "span_if_any")]
     pub resolve_after: Option<Span>,
-    /// Whether rows that are not final match too, such as flows that go on; true.
+    /// Whether rows that are not final match too, such as open flows; true.
     #[serde(default)]
     pub open: Option<bool>,
     /// Labels; `severity` is `warning` unless it is given.
@@ -222,7 +222,7 @@ pub struct IndicatorSettings {
     /// Columns that are looked up, unless those of the kind.
     #[serde(default)]
     pub columns: Option<Vec<String>>,
-    /// Tables that are looked at; all with such a column unless given.
+    /// Tables that are examined; all with such a column unless given.
     #[serde(default)]
     pub tables: Option<Vec<String>>,
     /// Entries that are loaded at most; 2,000,000.

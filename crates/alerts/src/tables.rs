@@ -19,12 +19,12 @@ pub(crate) struct Source {
     pub looks: Vec<RowLook>,
     /// How far event time has come, as the table's rows say.
     pub clock: Timestamp,
-    /// Rows that were looked at or missed.
+    /// Rows that were examined or missed.
     received: u64,
 }
 
 /// What looking at rows needs and changes.
-pub(crate) struct Looking<'a> {
+pub(crate) struct ScanContext<'a> {
     pub lists: &'a Lists,
     pub list_states: &'a mut [ListStates],
     pub out: &'a mut Vec<Arc<Alert>>,
@@ -32,7 +32,7 @@ pub(crate) struct Looking<'a> {
 
 /// How many rows there were.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Looked {
+pub(crate) struct RowCounts {
     pub rows: u64,
     /// Rows that were evicted before.
     pub missed: u64,
@@ -64,26 +64,26 @@ impl Source {
         !self.rules.is_empty() || !self.looks.is_empty()
     }
 
-    /// Whether rows that are not final are looked at.
+    /// Whether rows that are not final are examined.
     pub(crate) fn is_open(&self) -> bool {
         !self.looks.is_empty() || self.rules.iter().any(|rule| rule.is_open)
     }
 
     /// Looks at the rows that came since the last time.
-    pub(crate) fn look(&mut self, looking: &mut Looking<'_>) -> Looked {
+    pub(crate) fn look(&mut self, looking: &mut ScanContext<'_>) -> RowCounts {
         let received = self.table.state().received;
         if received == self.received {
-            return Looked::default();
+            return RowCounts::default();
         }
         if !self.is_used() {
             // A rule that comes later begins with the rows that come then.
             self.received = received;
-            return Looked::default();
+            return RowCounts::default();
         }
         let view = self.table.since(self.received);
         let mut at = view.received() - view.row_count() as u64;
         let missed = at.saturating_sub(self.received);
-        let mut looked = Looked { rows: 0, missed };
+        let mut looked = RowCounts { rows: 0, missed };
         for rows in view.final_rows() {
             for row in 0..rows.row_count() {
                 if at >= self.received {
@@ -101,7 +101,7 @@ impl Source {
     }
 
     /// Looks at the rows that are not final.
-    pub(crate) fn look_open(&mut self, looking: &mut Looking<'_>) {
+    pub(crate) fn look_open(&mut self, looking: &mut ScanContext<'_>) {
         if !self.is_open() || self.table.state().open_row_count == 0 {
             return;
         }
@@ -122,12 +122,12 @@ impl Source {
         ns.map_or(Timestamp::UNKNOWN, Timestamp::from_ns)
     }
 
-    fn look_at(&mut self, rows: &Columns, row: usize, at: At, looking: &mut Looking<'_>) {
+    fn look_at(&mut self, rows: &Columns, row: usize, at: At, looking: &mut ScanContext<'_>) {
         for rule in &mut self.rules {
             rule.look(rows, row, at, looking.out);
         }
         for look in &self.looks {
-            let Looking { lists, list_states, out } = looking;
+            let ScanContext { lists, list_states, out } = looking;
             look.look(lists, list_states, (rows, row), at, out);
         }
     }

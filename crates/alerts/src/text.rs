@@ -1,6 +1,6 @@
 //! Texts of alerts: templates with columns, and values of packets made harmless.
 //!
-//! Names and labels come from the traffic, so whoever sends packets writes part of an alert.
+//! Names and labels come from the traffic, so a sender of packets writes part of an alert.
 //! Control characters, and marks that turn the direction of writing, are escaped here once, and
 //! lengths are bounded; each destination escapes for its format on top of that.
 

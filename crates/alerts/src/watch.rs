@@ -14,10 +14,10 @@ use crate::check::COUNTS_TABLE;
 use crate::counts::Tally;
 use crate::indicators::{ListStates, Lists};
 use crate::notify::Feed;
-use crate::rules::{At, Rule, Sampled};
-use crate::tables::{Looked, Looking, Source};
+use crate::rules::{At, CounterSamples, Rule};
+use crate::tables::{RowCounts, ScanContext, Source};
 
-/// How often new rows are looked at.
+/// How often new rows are examined.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The same, while so many rows come that some may be evicted before the next look.
@@ -26,7 +26,7 @@ const LOOK_SOON: Duration = Duration::from_millis(10);
 /// Rows in one look from which on there may be more than are kept.
 const ROWS_MANY: u64 = 10_000;
 
-/// How often rows that are not final are asked for, and looked at with the next look.
+/// How often rows that are not final are asked for, and examined with the next look.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// Looking at them takes a twentieth of a core at most: with many, it is done less often.
@@ -38,7 +38,7 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// Rules over counters.
 #[derive(Default)]
 pub(crate) struct Counters {
-    pub sampled: Sampled,
+    pub sampled: CounterSamples,
     pub rules: Vec<Rule>,
     pub clock: Option<Timestamp>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Watch {
     pub lists: Arc<Lists>,
     pub list_states: Vec<ListStates>,
     pub feeds: Vec<Arc<Feed>>,
-    /// Whether event time goes on without rows.
+    /// Whether event time advances without rows.
     pub is_live: bool,
     pub clocks: Clocks,
     pub tally: Arc<Tally>,
@@ -77,15 +77,15 @@ impl Watch {
     /// Looks once, for the last time at the end; returns how long to wait for the next time.
     pub(crate) fn look(&mut self, is_last: bool) -> Duration {
         let mut out = Vec::new();
-        let mut looked = Looked::default();
+        let mut looked = RowCounts::default();
         let now = (self.clocks.monotonic)();
         let is_asked = std::mem::take(&mut self.timing.is_asked);
         self.pass_time();
         self.take_rules(&mut out);
         let mut looking =
-            Looking { lists: &self.lists, list_states: &mut self.list_states, out: &mut out };
+            ScanContext { lists: &self.lists, list_states: &mut self.list_states, out: &mut out };
         for source in &mut self.sources {
-            let Looked { rows, missed } = source.look(&mut looking);
+            let RowCounts { rows, missed } = source.look(&mut looking);
             looked.rows += rows;
             looked.missed += missed;
             // Flows that go on in captures are looked at when they end: how far they are at a
@@ -129,7 +129,7 @@ impl Watch {
         Rule::replace(rules, of(COUNTS_TABLE), clock.unwrap_or(Timestamp::UNKNOWN), out);
     }
 
-    /// In a live run event time goes on where a table has no rows.
+    /// In a live run event time advances where a table has no rows.
     fn pass_time(&mut self) {
         if let Some(ns) = self.store.time_ns().filter(|_| self.is_live) {
             let time = Timestamp::from_ns(ns);
@@ -196,7 +196,7 @@ impl Watch {
         self.alerts.push(&rows);
     }
 
-    fn count(&self, looked: Looked) {
+    fn count(&self, looked: RowCounts) {
         let Self { tally, sources, counters, list_states, .. } = self;
         tally.rows_read.fetch_add(looked.rows, Relaxed);
         tally.rows_missed.fetch_add(looked.missed, Relaxed);

@@ -23,10 +23,10 @@ const USAGE: &str = "give INTERFACE FRAME_BYTES PACKETS_PER_SECOND SECONDS [FLOW
 /// The longest frame that an interface of the largest MTU takes.
 const FRAME_LEN_MAX: usize = 65_535;
 
-/// Frames handed to the kernel at once.
+/// Frames handed to the kernel per call.
 const BURST_LEN: usize = 64;
 
-/// Flows of the traffic unless told otherwise.
+/// Flows of the traffic by default.
 const FLOW_COUNT: u16 = 1_024;
 
 /// Neighbours in the traffic are so many flows apart, a prime, so that tables are not met in

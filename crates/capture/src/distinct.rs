@@ -28,7 +28,7 @@ pub const WINDOW_DEFAULT: Span = Span::from_ns(5_000_000);
 /// A source without the copies of packets that came before.
 pub struct Distinct<S> {
     source: S,
-    seen: Seen,
+    seen: RecentPackets,
     seed: HashSeed,
     kept: Vec<Record>,
     duplicates: u64,
@@ -36,19 +36,19 @@ pub struct Distinct<S> {
 }
 
 /// Packets of the last so many nanoseconds.
-struct Seen {
+struct RecentPackets {
     window: Span,
     /// When each was seen first.
-    times: HashMap<u64, Timestamp, BuildHasherDefault<Hashed>>,
+    times: HashMap<u64, Timestamp, BuildHasherDefault<IdentityHasher>>,
     /// In the order in which they were seen.
     order: VecDeque<(u64, Timestamp)>,
 }
 
 /// Keys are hashes under a seed already.
 #[derive(Default)]
-struct Hashed(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Hashed {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -68,7 +68,7 @@ impl<S> Distinct<S> {
     /// `source` without packets that are like one of the `window` before them.
     pub fn new(source: S, window: Span, seed: HashSeed) -> Self {
         let times = HashMap::with_capacity_and_hasher(PACKETS_MAX, BuildHasherDefault::default());
-        let seen = Seen { window, times, order: VecDeque::with_capacity(PACKETS_MAX) };
+        let seen = RecentPackets { window, times, order: VecDeque::with_capacity(PACKETS_MAX) };
         let progress = Arc::default();
         Self { source, seen, seed, kept: Vec::new(), duplicates: 0, progress }
     }
@@ -117,7 +117,7 @@ impl<S: Source> Source for Distinct<S> {
     }
 }
 
-impl Seen {
+impl RecentPackets {
     /// Whether `key` was seen within the window; else it is from now on. The time of a packet's
     /// first copy counts, so that what is repeated for ever is seen once in each window.
     fn is_known(&mut self, key: u64, now: Timestamp) -> bool {

@@ -23,7 +23,7 @@ pub enum Input {
 
 /// What a list of names came to.
 #[derive(Clone, Debug, Default)]
-pub struct Resolved {
+pub struct InputList {
     /// Captures, in the order named; those of a folder by path.
     pub inputs: Vec<Input>,
     /// Files in folders that are something else.
@@ -42,13 +42,13 @@ impl fmt::Display for Input {
 }
 
 /// Turns names into captures: `-` is standard input, a folder stands for the
-/// captures in it and below it, told by their first bytes. A name given twice
+/// captures in it and below it, recognised by their first bytes. A name given twice
 /// is read twice.
 ///
 /// # Errors
 /// A name that is nothing, or a folder without captures.
-pub fn resolve(names: &[PathBuf]) -> Result<Resolved, OpenError> {
-    let mut resolved = Resolved::default();
+pub fn resolve(names: &[PathBuf]) -> Result<InputList, OpenError> {
+    let mut resolved = InputList::default();
     for name in names {
         if name.as_os_str() == "-" {
             resolved.inputs.push(Input::Stdin);
@@ -78,7 +78,7 @@ pub fn resolve(names: &[PathBuf]) -> Result<Resolved, OpenError> {
 fn walk(
     folder: &Path,
     depth: usize,
-    resolved: &mut Resolved,
+    resolved: &mut InputList,
     refused: &mut Vec<OpenError>,
 ) -> Result<(), OpenError> {
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);

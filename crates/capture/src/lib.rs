@@ -5,7 +5,7 @@
 //! threads can share in [`split`] spans, or as a [`stream`] when it is
 //! compressed or piped. [`merged`] puts several captures into one order of
 //! time, and [`distinct`] leaves out copies of packets. On Linux, `live` lends
-//! frames out of the kernel's rings, `devices` tells
+//! frames out of the kernel's rings, `devices` shows
 //! what interfaces there are, a `Place` names one in another network namespace, and `tap`
 //! counts what passes one. Every source keeps a
 //! [`Report`](report::Report): what it received, what the filter took out,
@@ -43,4 +43,4 @@ pub use open::{FileSource, open};
 #[cfg(target_os = "linux")]
 pub use place::Place;
 pub use reading::ReadOptions;
-pub use report::{Damage, DamageCause, Drops, Progress, Report, Unused};
+pub use report::{Damage, DamageCause, Drops, Progress, Report, UnusedFrames};

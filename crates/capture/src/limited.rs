@@ -2,19 +2,19 @@
 
 use packet::{Batch, Source};
 
-use crate::report::Unused;
+use crate::report::UnusedFrames;
 
 /// Ends a source after a number of frames.
-pub struct Limited<S> {
+pub struct FrameLimit<S> {
     source: S,
     left: u64,
-    unused: Unused,
+    unused: UnusedFrames,
 }
 
-impl<S> Limited<S> {
+impl<S> FrameLimit<S> {
     /// At most `frame_count` frames of `source`.
     pub fn new(source: S, frame_count: u64) -> Self {
-        Self { source, left: frame_count, unused: Unused::default() }
+        Self { source, left: frame_count, unused: UnusedFrames::default() }
     }
 
     /// The source, while it is read.
@@ -23,12 +23,12 @@ impl<S> Limited<S> {
     }
 
     /// The source, and what it had read that was not handed out.
-    pub fn into_inner(self) -> (S, Unused) {
+    pub fn into_inner(self) -> (S, UnusedFrames) {
         (self.source, self.unused)
     }
 }
 
-impl<S: Source> Source for Limited<S> {
+impl<S: Source> Source for FrameLimit<S> {
     fn ends_by_itself(&self) -> bool {
         self.source.ends_by_itself()
     }

@@ -12,7 +12,7 @@ use crate::reading::{Pause, Reading};
 use crate::report::{DamageCause, Report};
 use crate::sys::mapping::{map_file, populate, release};
 
-/// Bytes whose pages are mapped at once, and unmapped at once when they were read.
+/// Bytes whose pages are mapped in one call, and unmapped in one call after reading.
 const POPULATE_LEN: usize = 8 << 20;
 
 const PAGE_MASK: usize = 4095;

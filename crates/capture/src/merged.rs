@@ -11,10 +11,10 @@ use std::collections::BinaryHeap;
 use packet::{BATCH_LEN_MAX, Batch, Record, Source, Timestamp};
 
 use crate::open::FileSource;
-use crate::report::Unused;
+use crate::report::UnusedFrames;
 
 /// Several captures as one source.
-pub struct Merged {
+pub struct MergedSource {
     members: Vec<Member>,
     /// Members with frames left, by the time of their next frame, then by place.
     queue: BinaryHeap<Reverse<(Timestamp, usize)>>,
@@ -53,7 +53,7 @@ fn copy_frame(bytes: &mut Vec<u8>, frame: &[u8], record: &Record) -> Record {
     Record { offset, ..*record }
 }
 
-impl Merged {
+impl MergedSource {
     /// Sources in one order of time.
     #[must_use]
     pub fn new(sources: Vec<FileSource>) -> Self {
@@ -75,8 +75,8 @@ impl Merged {
     /// The sources, in the order they were given: they hold their reports.
     /// And what was read of them and not handed out.
     #[must_use]
-    pub fn into_sources(self) -> (Vec<FileSource>, Unused) {
-        let mut waiting = Unused::default();
+    pub fn into_sources(self) -> (Vec<FileSource>, UnusedFrames) {
+        let mut waiting = UnusedFrames::default();
         for member in &self.members {
             waiting.add(member.records.get(member.next..).unwrap_or_default());
         }
@@ -84,7 +84,7 @@ impl Merged {
     }
 }
 
-impl Source for Merged {
+impl Source for MergedSource {
     fn next_batch(&mut self) -> Option<Batch<'_>> {
         self.bytes.clear();
         self.records.clear();

@@ -17,7 +17,7 @@ use crate::mapped::{self, MappedSource};
 use crate::reading::{ReadOptions, Reading};
 use crate::report::{Damage, DamageCause, Report};
 use crate::split;
-use crate::stream::{Counted, StreamSource};
+use crate::stream::{CountingReader, StreamSource};
 use crate::sys::interruptible::Interruptible;
 
 /// Frames of one capture, however it is stored.
@@ -26,8 +26,8 @@ pub enum FileSource {
     Mapped(Box<MappedSource>),
     /// From a stream.
     Stream(Box<StreamSource>),
-    /// A compressed file that was looked at and is opened again when its turn
-    /// comes: thousands of them would otherwise be open at once.
+    /// A compressed file that was examined and is opened again when its turn
+    /// comes: thousands of them would otherwise be open together.
     Later(Box<Later>),
 }
 
@@ -119,7 +119,7 @@ fn decompress(
 ) -> io::Result<(Box<dyn Read + Send>, Arc<AtomicU64>)> {
     let prefix = read_prefix(&mut input)?;
     let magic = Magic::detect(&prefix);
-    let (counted, consumed) = Counted::new(io::Cursor::new(prefix).chain(input));
+    let (counted, consumed) = CountingReader::new(io::Cursor::new(prefix).chain(input));
     let plain: Box<dyn Read + Send> = match magic {
         Some(Magic::Gzip) => Box::new(MultiGzDecoder::new(BufReader::new(counted))),
         Some(Magic::Zstd) => Box::new(zstd::stream::read::Decoder::new(counted)?),

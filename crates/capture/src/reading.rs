@@ -30,7 +30,7 @@ pub struct ReadOptions {
     pub filter: Option<Filter>,
     /// Captured bytes kept of each frame; the rest is as if it had not been captured.
     pub snaplen: u32,
-    /// Where reading tells how far it is.
+    /// Where reading reports its progress.
     pub progress: Arc<Progress>,
     /// Set from outside, it ends the reading of a pipe on which nothing comes.
     pub stop: Arc<AtomicBool>,
@@ -151,7 +151,7 @@ impl Reading {
     }
 
     /// Counts the records of link types that nothing is read of. Nearly every file has none, and
-    /// that is looked at once for all of its interfaces.
+    /// that is examined once for all of its interfaces.
     fn count_undecoded(&mut self) {
         let version = self.decoder.structure_version();
         let has_some = match self.has_undecoded {
@@ -267,7 +267,7 @@ fn captured<'a>(item: &'a [u8], header: &FrameHeader, len: u32) -> Option<&'a [u
 }
 
 /// Asks for the lines that lie [`PREFETCH_DISTANCE`] behind those of an item:
-/// every line of the file once, in order, also those that nobody reads. What
+/// every line of the file once, in order, also those that no one reads. What
 /// hides the latency of memory is the stream that its own prefetcher sees:
 /// measured on whole frames, half the time of asking for one line an item.
 #[inline(always)]

@@ -73,14 +73,14 @@ pub enum DamageCause {
 
 /// Frames that were read ahead and not handed out, since a limit was reached before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unused {
+pub struct UnusedFrames {
     /// How many.
     pub count: u64,
     /// Those of link types whose headers are not read, by link type.
     undecoded: Vec<(LinkType, u64)>,
 }
 
-impl Unused {
+impl UnusedFrames {
     /// Adds frames.
     pub fn add(&mut self, records: &[Record]) {
         self.count += records.len() as u64;
@@ -209,7 +209,7 @@ impl Report {
     }
 
     /// Takes frames that were read ahead out of the undecoded.
-    pub fn subtract_undecoded(&mut self, unused: &Unused) {
+    pub fn subtract_undecoded(&mut self, unused: &UnusedFrames) {
         for &(link, count) in &unused.undecoded {
             if let Some((_, sum)) = self.undecoded.iter_mut().find(|(known, _)| *known == link) {
                 *sum = sum.saturating_sub(count);

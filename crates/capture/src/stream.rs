@@ -35,19 +35,19 @@ pub struct StreamSource {
 }
 
 /// Counts the bytes that pass.
-pub(crate) struct Counted<R> {
+pub(crate) struct CountingReader<R> {
     input: R,
     count: Arc<AtomicU64>,
 }
 
-impl<R> Counted<R> {
+impl<R> CountingReader<R> {
     pub(crate) fn new(input: R) -> (Self, Arc<AtomicU64>) {
         let count = Arc::default();
         (Self { input, count: Arc::clone(&count) }, count)
     }
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.input.read(buffer)?;
         self.count.fetch_add(len as u64, Ordering::Relaxed);

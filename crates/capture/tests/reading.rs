@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use capture::input::resolve;
-use capture::merged::Merged;
+use capture::merged::MergedSource;
 use capture::split::{parts_agree, split};
 use capture::{FileSource, Input, OpenError, ReadOptions, open};
 use packet::file::{FrameNote, Interface, PcapEncoder, PcapngEncoder, Section};
@@ -170,7 +170,7 @@ fn captures_are_merged_in_order_of_time() {
     let options = ReadOptions::default();
     let sources: Vec<_> =
         resolved.inputs.iter().rev().map(|input| open(input, &options).unwrap()).collect();
-    let mut merged = Merged::new(sources);
+    let mut merged = MergedSource::new(sources);
     let seen = read_all(&mut merged);
     let mut expected: Vec<Seen> = first.into_iter().chain(second).chain(third).collect();
     // Stable, so that of two at the same time the one whose capture was named first stays first.

@@ -1,4 +1,4 @@
-//! Which flows are followed where not all of them can be: the heaviest, chosen anew each period.
+//! Which flows are followed where not all of them can be: the heaviest, chosen again each period.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! Which flows share a class of a queue: those of one congestion control.
 //!
-//! Pure: what flows were named comes in, who moves comes out. A name that flickers moves nobody.
+//! Pure: what flows were named comes in, who moves comes out. A name that flickers moves no flow.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,7 +19,7 @@ pub struct GroupingRules {
     /// It was named the same in so many periods, with no other name between them; three times as
     /// many where it has a class already.
     pub after_periods: u32,
-    /// It has been where it is for so long; to its first class it goes at once.
+    /// It has been where it is for so long; to its first class it goes immediately.
     pub hold: Span,
     /// It is forgotten when it was not seen for so long.
     pub idle: Span,
@@ -27,7 +27,7 @@ pub struct GroupingRules {
     pub flow_count_max: usize,
 }
 
-/// What is to be done with a flow. Classes are indices of whoever names.
+/// What is to be done with a flow. Classes are indices that the caller assigns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// It goes to a class.
@@ -54,7 +54,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Grouping {
     rules: GroupingRules,
-    flows: HashMap<FlowWay, Kept>,
+    flows: HashMap<FlowWay, FlowGroup>,
     not_kept: u64,
 }
 
@@ -68,7 +68,7 @@ pub struct Sizes {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct FlowGroup {
     class: Option<usize>,
     /// Another name than that of its class, and how often it came.
     heard: Option<(usize, u32)>,
@@ -78,7 +78,7 @@ struct Kept {
 }
 
 impl Grouping {
-    /// Nobody is in a class.
+    /// No flow is in a class.
     #[must_use]
     pub fn new(rules: GroupingRules) -> Self {
         Self { rules, flows: HashMap::new(), not_kept: 0 }
@@ -95,7 +95,7 @@ impl Grouping {
             let has_room = self.flows.len() < self.rules.flow_count_max;
             let kept = match self.flows.entry(way) {
                 Entry::Occupied(kept) => kept.into_mut(),
-                Entry::Vacant(place) if has_room => place.insert(Kept::new(now)),
+                Entry::Vacant(place) if has_room => place.insert(FlowGroup::new(now)),
                 Entry::Vacant(_) => {
                     self.not_kept += 1;
                     continue;
@@ -143,7 +143,7 @@ impl Grouping {
     }
 }
 
-impl Kept {
+impl FlowGroup {
     const fn new(now: Timestamp) -> Self {
         Self { class: None, heard: None, periods: 0, moved: None, seen: now }
     }

@@ -1,9 +1,10 @@
 //! From slots at two taps to what a model reads: one row a slot, one column an input.
 //!
 //! The paper's §III-A and §III-D. Its `InSeq(t)` and `OutSeq(t)` are the first byte of data of the
-//! first packet of slot t at the tap before the queue and at the tap behind it; what has passed a
-//! tap by the end of slot t is what lies before the first packet of slot t + 1. A window of n
-//! slots therefore looks at n + 1, and is filled from its last slot to its first, each slot once.
+//! first packet of slot t at the tap upstream of the queue and at the tap downstream of it; what
+//! has passed a tap by the end of slot t is what lies before the first packet of slot t + 1. A
+//! window of n slots therefore looks at n + 1, and is filled from its last slot to its first, each
+//! slot once.
 
 mod queue;
 mod sequences;
@@ -77,12 +78,12 @@ impl Input {
 
 /// What has passed a tap by the end of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Passed {
+pub enum ProgressRule {
     /// All before the first packet of the next slot that has one: the paper's rule. A packet that
-    /// is sent again puts it back.
+    /// is retransmitted puts it back.
     #[default]
     First,
-    /// All before the highest byte that was seen: what is sent again changes nothing.
+    /// All before the highest byte that was seen: what is retransmitted changes nothing.
     Highest,
 }
 
@@ -110,7 +111,7 @@ pub enum Throughput {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rules {
     /// What has passed a tap.
-    pub passed: Passed,
+    pub passed: ProgressRule,
     /// Slots without a packet.
     pub empty: Empty,
     /// Bytes that came and left.
@@ -120,7 +121,7 @@ pub struct Rules {
 impl Rules {
     /// Where packets were not sampled.
     pub const SAMPLED: Self =
-        Self { passed: Passed::First, empty: Empty::Line, throughput: Throughput::Sequence };
+        Self { passed: ProgressRule::First, empty: Empty::Line, throughput: Throughput::Sequence };
 
     /// The same for packets that were not sampled.
     #[must_use]
@@ -131,17 +132,17 @@ impl Rules {
 
 /// Why there is nothing to read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Missing {
+pub enum MissingReason {
     /// No packet of the flow came to the queue up to the end of the window.
     Ingress,
-    /// None left it: all wait, or the tap behind the queue does not see this flow.
+    /// None left it: all wait, or the tap downstream of the queue does not see this flow.
     Egress,
-    /// What was seen before and behind the queue lies further apart than any window reaches: two
-    /// connections of the same ports.
+    /// What was seen upstream and downstream of the queue lies further apart than any window
+    /// reaches: two connections of the same ports.
     Apart,
 }
 
-impl Missing {
+impl MissingReason {
     /// For tables and counters.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -160,9 +161,10 @@ pub struct Window<'a> {
     pub start: i64,
     /// Slots.
     pub len: usize,
-    /// What the tap before the queue saw, in order; also before the window, and one slot after.
+    /// What the tap upstream of the queue saw, in order; also before the window, and one slot
+    /// after.
     pub ingress: &'a [TapSlot],
-    /// What the tap behind the queue saw.
+    /// What the tap downstream of the queue saw.
     pub egress: &'a [TapSlot],
 }
 
@@ -179,33 +181,33 @@ impl Window<'_> {
     /// Writes the inputs, row by row: `rows[slot * inputs.len() + input]`. `rows` is cleared
     /// first.
     ///
-    /// Losses are an estimate: bytes that sequence numbers went past behind the queue and not
-    /// before it, in packets of the flow's mean size, in the slot in which the tap behind the queue
-    /// shows them.
+    /// Losses are an estimate: bytes that sequence numbers went past downstream of the queue and
+    /// not upstream of it, in packets of the flow's mean size, in the slot in which the tap
+    /// downstream of the queue shows them.
     ///
     /// # Errors
-    /// [`Missing`], where CBIQ has no beginning.
+    /// [`MissingReason`], where CBIQ has no beginning.
     pub fn fill(
         &self,
         inputs: &[Input],
         rules: Rules,
         scratch: &mut Scratch,
         rows: &mut Vec<f32>,
-    ) -> Result<(), Missing> {
+    ) -> Result<(), MissingReason> {
         rows.clear();
         let ingress = self.up_to_end(self.ingress);
         let egress = self.up_to_end(self.egress);
-        let base = base(ingress, self.start).ok_or(Missing::Ingress)?;
+        let base = base(ingress, self.start).ok_or(MissingReason::Ingress)?;
         let len = self.len.saturating_add(1);
         let sequences = Sequences { start: self.start, len, base, rules };
         if !sequences.fill(ingress, &mut scratch.ingress) {
-            return Err(Missing::Ingress);
+            return Err(MissingReason::Ingress);
         }
         if !sequences.fill(egress, &mut scratch.egress) {
-            return Err(Missing::Egress);
+            return Err(MissingReason::Egress);
         }
         if !are_near(ingress, egress) {
-            return Err(Missing::Apart);
+            return Err(MissingReason::Apart);
         }
         rows.resize(self.len * inputs.len(), 0.0);
         for (column, &input) in inputs.iter().enumerate() {
@@ -268,8 +270,8 @@ impl Window<'_> {
         }
     }
 
-    /// Bytes that are missing behind the queue, less those that never came to it. What never came
-    /// is missing there first, so that it is not taken for a loss of the queue.
+    /// Bytes that are missing downstream of the queue, less those that never came to it. What never
+    /// came is missing there first, so that it is not taken for a loss of the queue.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
     fn drops(&self, put: &mut dyn FnMut(usize, f32)) {
         let (mut bytes, mut segments) = (0, 0);
@@ -321,7 +323,7 @@ impl Window<'_> {
     }
 }
 
-/// Sequence numbers are told from here on, so that they may wrap.
+/// Sequence numbers are relative to this one, so that they may wrap.
 fn base(ingress: &[TapSlot], start: i64) -> Option<SeqNumber> {
     let at = ingress.partition_point(|seen| seen.slot < start);
     ingress.get(at).or_else(|| ingress.last()).map(TapSlot::first)

@@ -1,8 +1,8 @@
 //! Which congestion control fills a queue, from any moment of a flow.
 //!
-//! Two taps stand before and behind a queue. Of each flow that is followed each of them tells, slot
-//! by slot, what passed ([`TapSlot`](packet::TapSlot)); from both come the [`inputs`] by which
-//! congestion controls are told apart, the bytes that the flow has in the queue above all. After
+//! One tap is upstream of a queue, one downstream of it. For each followed flow both report,
+//! slot by slot, what passed ([`TapSlot`](packet::TapSlot)); from both come the [`inputs`] by which
+//! congestion controls are distinguished, the bytes that the flow has in the queue above all. After
 //! Carmel and Keslassy, *Dragonfly: In-Flight CCA Identification*.
 
 #![forbid(unsafe_code)]
@@ -28,9 +28,9 @@ pub use inputs::{Input, Rules, Window};
 pub use model::{Model, ModelError};
 pub use pair::{FlowPeriod, InQueue, Pair, Period};
 pub use sampling::Sampler;
-pub use segment::{FlowWay, Segment, Unfit};
+pub use segment::{FlowWay, Segment, UnfitReason};
 pub use tap::{Tap, TapCounts, TapFlow, TapOptions};
-pub use trained::{QueueSeen, TrainedOn, Unnamed};
-pub use unseen::Unseen;
+pub use trained::{QueueConditions, TrainingConditions, UnnamedReason};
+pub use unseen::SequenceGaps;
 pub use votes::Votes;
 pub use walk::Walk;

@@ -6,7 +6,7 @@ use packet::{SlotClock, Span};
 
 use crate::flight::FlightInput;
 use crate::inputs::{Input, Rules};
-use crate::trained::{TrainedOn, Unnamed};
+use crate::trained::{TrainingConditions, UnnamedReason};
 
 mod file;
 
@@ -18,7 +18,8 @@ const COUNT_MAX: usize = 64;
 /// A millionth, which is as sure as a window may be that it is not a control.
 const LOG_PROBABILITY_MIN: f32 = -13.815_511;
 
-/// Where rows are parts of the RTT, flows whose RTT is longer are told by shorter intervals alone.
+/// Where rows are parts of the RTT, flows whose RTT is longer are identified by shorter intervals
+/// alone.
 const RTT_MAX: Span = Span::from_seconds(2);
 
 /// A model that was read.
@@ -36,7 +37,7 @@ pub struct Model {
     longer: Option<Network>,
     /// It was trained on packets of which others were not sampled, too.
     knows_samples: bool,
-    trained_on: Option<TrainedOn>,
+    trained_on: Option<TrainingConditions>,
     /// No answer is surer: so often it was right on what was held out.
     confidence_max: f64,
 }
@@ -48,7 +49,7 @@ pub struct Voting {
     pub most: u16,
     /// How far they err together: 0, each counts in full; 1, no more than one alone.
     pub correlation: f32,
-    /// How much counts where longer intervals vote beside them, which are of the same packets.
+    /// How much counts where longer intervals vote with them, which are of the same packets.
     pub part: f32,
 }
 
@@ -69,7 +70,7 @@ impl Voting {
 /// What a model reads of each slot, and of how many taps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reads {
-    /// Of a tap before a queue and one behind it.
+    /// Of a tap upstream of a queue and one downstream of it.
     Queue(Vec<Input>),
     /// Of one tap that sees data and acknowledgements.
     Flight(Vec<FlightInput>),
@@ -94,7 +95,7 @@ impl Reads {
     }
 }
 
-/// What tells controls from intervals of one length.
+/// What identifies controls from intervals of one length.
 #[derive(Clone, Debug)]
 struct Network {
     slots: usize,
@@ -105,20 +106,20 @@ struct Network {
     unknown_below: f64,
 }
 
-/// What was told of a flow.
+/// What was inferred of a flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Told {
+pub struct ControlVerdict {
     /// Index of the control among [`Model::controls`]; none where no one is probable enough.
     pub control: Option<usize>,
     /// The probability of the control that is the most probable.
     pub confidence: f64,
-    /// Slots that were looked at.
+    /// Slots that were examined.
     pub slots: usize,
     /// Why there is no control, where there is none.
-    pub unnamed: Option<Unnamed>,
+    pub unnamed: Option<UnnamedReason>,
 }
 
-impl Told {
+impl ControlVerdict {
     pub(crate) fn new(
         (control, confidence): (usize, f64),
         slots: usize,
@@ -129,20 +130,20 @@ impl Told {
             control: is_known.then_some(control),
             confidence: confidence.min(most),
             slots,
-            unnamed: (!is_known).then_some(Unnamed::Unsure),
+            unnamed: (!is_known).then_some(UnnamedReason::Unsure),
         }
     }
 
     /// The same of what is outside of training, where a probability means nothing.
     #[must_use]
-    pub const fn outside(slots: usize, why: Unnamed) -> Self {
+    pub const fn outside(slots: usize, why: UnnamedReason) -> Self {
         Self { control: None, confidence: 0.0, slots, unnamed: Some(why) }
     }
 
     /// How probable the control is; nothing where what was seen is outside of training.
     #[must_use]
     pub fn probability(&self) -> Option<f64> {
-        let is_told = self.unnamed.is_none_or(|why| why == Unnamed::Unsure);
+        let is_told = self.unnamed.is_none_or(|why| why == UnnamedReason::Unsure);
         is_told.then_some(self.confidence)
     }
 }
@@ -162,7 +163,7 @@ impl Model {
         Self { rules: self.rules.of_sampled(), ..self }
     }
 
-    /// Names of the controls that it tells apart.
+    /// Names of the controls that it distinguishes.
     #[must_use]
     pub fn controls(&self) -> &[String] {
         &self.controls
@@ -199,7 +200,7 @@ impl Model {
 
     /// From what to what its training went, where it says so.
     #[must_use]
-    pub const fn trained_on(&self) -> Option<&TrainedOn> {
+    pub const fn trained_on(&self) -> Option<&TrainingConditions> {
         self.trained_on.as_ref()
     }
 
@@ -244,14 +245,14 @@ impl Model {
         self.networks.iter().rev().map(|network| network.slots).find(|&needs| needs <= slots)
     }
 
-    /// What an interval tells; `None` where there is no network of its length. `rows` are its
+    /// The scores of an interval; `None` where there is no network of its length. `rows` are its
     /// inputs as [`Window::fill`](crate::Window::fill) makes them.
-    pub fn tell(&self, rows: &[f32], scratch: &mut Scratch) -> Option<Told> {
+    pub fn tell(&self, rows: &[f32], scratch: &mut Scratch) -> Option<ControlVerdict> {
         let network = self.network(rows.len() / self.reads.width().max(1))?;
         self.score(network, rows, scratch)?;
         let found = most_probable(&scratch.scores, network.temperature)?;
         let limits = (network.unknown_below, self.confidence_max);
-        Some(Told::new(found, network.slots, limits))
+        Some(ControlVerdict::new(found, network.slots, limits))
     }
 
     /// Windows of the longest interval of single slots that make an interval of the network of

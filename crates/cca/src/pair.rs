@@ -6,15 +6,15 @@ use std::ops::Range;
 use packet::wire::tcp::SeqNumber;
 use packet::{Span, TapSlot, Timestamp};
 
-use crate::inputs::{Input, Missing, Rules, Scratch, Window};
+use crate::inputs::{Input, MissingReason, Rules, Scratch, Window};
 use crate::segment::FlowWay;
 use crate::tap::{Tap, TapOptions};
-use crate::trained::{self, QueueSeen, RATE_OVER, SHARE_MIN};
+use crate::trained::{self, QueueConditions, RATE_OVER, SHARE_MIN};
 
 /// Both taps.
 #[derive(Debug)]
 pub struct Pair {
-    /// Before the queue.
+    /// Upstream of the queue.
     pub ingress: Tap,
     /// Behind it.
     pub egress: Tap,
@@ -44,9 +44,9 @@ pub struct FlowPeriod {
     /// Bytes of data that left it.
     pub egress_bytes: u64,
     /// What it did in the queue.
-    pub queue: Result<InQueue, Missing>,
+    pub queue: Result<InQueue, MissingReason>,
     /// The longest that a packet was seen to take from tap to tap; of those that were the first of
-    /// their slot at both, and not sent again.
+    /// their slot at both, and not retransmitted.
     pub delay_max: Option<Span>,
 }
 
@@ -129,14 +129,14 @@ impl Pair {
     /// What a model reads of a flow: rows of inputs, a row a slot.
     ///
     /// # Errors
-    /// [`Missing`], where CBIQ has no beginning.
+    /// [`MissingReason`], where CBIQ has no beginning.
     pub fn fill(
         &mut self,
         way: &FlowWay,
         period: Period,
         inputs: &[Input],
         rules: Rules,
-    ) -> Result<&[f32], Missing> {
+    ) -> Result<&[f32], MissingReason> {
         self.ingress.slots_since(way, period.start, &mut self.ingress_slots);
         self.egress.slots_since(way, period.start, &mut self.egress_slots);
         let window = Window {
@@ -150,9 +150,9 @@ impl Pair {
     }
 
     /// How many flows compete for the queue and how fast it empties, in a period; the longest wait
-    /// is that of the flows that are told.
+    /// is that of the flows that are reported.
     #[allow(clippy::cast_precision_loss)] // As many bytes as would lose a digit pass no queue.
-    pub fn seen(&mut self, period: Period, told: &[FlowPeriod]) -> QueueSeen {
+    pub fn seen(&mut self, period: Period, told: &[FlowPeriod]) -> QueueConditions {
         let brought = self.by_weight(period);
         let sum: u64 = brought.iter().map(|&(_, bytes)| bytes).sum();
         let competes = |bytes: u64| bytes > 0 && bytes as f64 >= sum as f64 * SHARE_MIN;
@@ -170,7 +170,7 @@ impl Pair {
             }
         }
         let step_s = clock.length().as_seconds_f64() * step as f64;
-        QueueSeen {
+        QueueConditions {
             flows: brought.iter().filter(|&&(_, bytes)| competes(bytes)).count(),
             rate_bit: left.into_iter().max().unwrap_or(0) as f64 * 8.0 / step_s,
             delay_max: told.iter().filter_map(|flow| flow.delay_max).max(),
@@ -193,7 +193,7 @@ impl Pair {
     }
 
     /// Times from tap to tap of packets of a flow that left in a period, the slots of which were
-    /// asked for last. What is sent again is left out: which of two it is cannot be told.
+    /// asked for last. What is retransmitted is left out: which of two it is cannot be determined.
     fn delays(&self, way: &FlowWay, period: Period) -> impl Iterator<Item = Span> {
         let left = period.of(&self.egress_slots);
         let came = self.came(way, period, left);

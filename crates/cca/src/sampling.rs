@@ -1,4 +1,4 @@
-//! Which packets are looked at where not all of them are (the paper's random sampling, §III-C).
+//! Which packets are examined where not all of them are (the paper's random sampling, §III-C).
 
 /// Takes each packet with the same chance, whatever it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

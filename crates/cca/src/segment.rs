@@ -35,7 +35,7 @@ pub struct Segment {
 /// Why a packet says nothing about the queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub enum Unfit {
+pub enum UnfitReason {
     /// Not TCP: it has no sequence numbers.
     NotTcp,
     /// TCP without data: mostly acknowledgements.
@@ -44,7 +44,7 @@ pub enum Unfit {
     Unreadable,
 }
 
-impl Unfit {
+impl UnfitReason {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::NotTcp, Self::NoData, Self::Unreadable];
 
@@ -60,7 +60,7 @@ impl Unfit {
 }
 
 impl Segment {
-    /// Of a packet that a tap told alone, as if it had a slot of its own.
+    /// Of a packet that a tap reported alone, as if it had a slot of its own.
     #[must_use]
     pub fn from_lone_slot(slot: &TapSlot) -> Self {
         Self {
@@ -77,23 +77,23 @@ impl Segment {
     /// Of a frame, and which way of which flow it goes.
     ///
     /// # Errors
-    /// [`Unfit`], to be counted.
+    /// [`UnfitReason`], to be counted.
     #[inline]
-    pub fn from_frame(frame: &Frame<'_>) -> Result<(FlowWay, Self), Unfit> {
+    pub fn from_frame(frame: &Frame<'_>) -> Result<(FlowWay, Self), UnfitReason> {
         let layers = &frame.record.layers;
         if !layers.is_ip() || layers.protocol != Protocol::TCP {
-            return Err(Unfit::NotTcp);
+            return Err(UnfitReason::NotTcp);
         }
         if !layers.has(Layers::TRANSPORT) {
-            return Err(Unfit::Unreadable);
+            return Err(UnfitReason::Unreadable);
         }
-        let tcp =
-            Tcp::new(frame.from_offset(layers.transport_offset)).map_err(|_| Unfit::Unreadable)?;
+        let tcp = Tcp::new(frame.from_offset(layers.transport_offset))
+            .map_err(|_| UnfitReason::Unreadable)?;
         let opens = tcp.flags().contains(TcpFlags::SYN);
         if layers.payload_len == 0 && !opens {
-            return Err(Unfit::NoData);
+            return Err(UnfitReason::NoData);
         }
-        let (key, direction) = FlowKey::from_frame(frame).ok_or(Unfit::Unreadable)?;
+        let (key, direction) = FlowKey::from_frame(frame).ok_or(UnfitReason::Unreadable)?;
         let segment = Self {
             time: frame.record.timestamp,
             seq: tcp.sequence_number(),

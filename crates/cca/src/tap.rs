@@ -7,7 +7,7 @@ use packet::wire::tcp::SeqNumber;
 use packet::{Batch, SlotClock, Span, TapSlot, Timestamp};
 
 use crate::sampling::Sampler;
-use crate::segment::{FlowWay, Segment, Unfit};
+use crate::segment::{FlowWay, Segment, UnfitReason};
 use packet::reach;
 
 /// One way of a flow at one tap, packet by packet: what the kernel's half keeps as well.
@@ -19,7 +19,7 @@ pub struct TapFlow {
     begins: bool,
 }
 
-/// What the next packet is held against.
+/// What the next packet is compared with.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     time: Timestamp,
@@ -109,23 +109,24 @@ impl TapFlow {
 pub struct TapOptions {
     /// How time is cut.
     pub clock: SlotClock,
-    /// Flows that are followed at once; of further ones nothing is kept, and they are counted.
+    /// Flows that are followed at the same time; of further ones nothing is kept, and they are
+    /// counted.
     pub flow_count_max: usize,
     /// How long slots are kept, counted back from the latest packet.
     pub kept: Span,
-    /// Which packets with data are looked at; all of them where this is not given.
+    /// Which packets with data are examined; all of them where this is not given.
     pub sampler: Option<Sampler>,
 }
 
-/// What became of a tap's packets.
+/// The outcome of a tap's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TapCounts {
     /// Packets with data, or that open a connection, of flows that are followed.
     pub taken: u64,
     /// Packets of flows for which there was no place.
     pub no_place: u64,
-    /// Packets that say nothing about the queue, by [`Unfit`].
-    pub unfit: [u64; Unfit::ALL.len()],
+    /// Packets that say nothing about the queue, by [`UnfitReason`].
+    pub unfit: [u64; UnfitReason::ALL.len()],
     /// Packets without a stamp.
     pub no_time: u64,
     /// Packets that were not sampled.
@@ -138,7 +139,8 @@ pub struct TapCounts {
 impl TapCounts {
     /// Each of them by name; `out_of_window` is a part of `taken`.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let unfit = Unfit::ALL.into_iter().zip(self.unfit).map(|(why, count)| (why.name(), count));
+        let unfit =
+            UnfitReason::ALL.into_iter().zip(self.unfit).map(|(why, count)| (why.name(), count));
         let others = [
             ("taken", self.taken),
             ("no_place", self.no_place),
@@ -160,7 +162,7 @@ impl TapCounts {
 #[derive(Debug)]
 pub struct Tap {
     options: TapOptions,
-    flows: HashMap<FlowWay, Kept>,
+    flows: HashMap<FlowWay, FlowSlots>,
     latest: Timestamp,
     /// Slots before this one are kept no more, also where packets come that late.
     oldest: i64,
@@ -168,14 +170,14 @@ pub struct Tap {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct FlowSlots {
     flow: TapFlow,
     slots: VecDeque<TapSlot>,
 }
 
-impl Kept {
+impl FlowSlots {
     /// Where the first slot from `first` on is. Numbers of slots are apart by one at least, so it
-    /// lies no further from the last than its number does: what is kept beside is not touched.
+    /// lies no further from the last than its number does: what else is kept is not touched.
     fn at(&self, first: i64) -> usize {
         let Some(last) = self.slots.back() else { return 0 };
         let after = last.slot.saturating_sub(first).saturating_add(1);
@@ -238,7 +240,7 @@ impl Tap {
         let has_room = self.flows.len() < self.options.flow_count_max;
         let kept = match self.flows.entry(way) {
             Entry::Occupied(kept) => kept.into_mut(),
-            Entry::Vacant(place) if has_room => place.insert(Kept::default()),
+            Entry::Vacant(place) if has_room => place.insert(FlowSlots::default()),
             Entry::Vacant(_) => {
                 self.counts.no_place += 1;
                 return;
@@ -299,7 +301,7 @@ impl Tap {
     /// When the first packet came of which anything is kept.
     #[must_use]
     pub fn earliest(&self) -> Option<Timestamp> {
-        let first = |kept: &Kept| kept.slots.front().or_else(|| kept.flow.open()).copied();
+        let first = |kept: &FlowSlots| kept.slots.front().or_else(|| kept.flow.open()).copied();
         let slots = self.flows.values().filter_map(first);
         slots.map(|slot| Timestamp::from_ns(slot.first_ns)).min()
     }
@@ -307,7 +309,7 @@ impl Tap {
     /// The first slot from this one on in which any flow had a packet.
     #[must_use]
     pub fn next_slot(&self, from: i64) -> Option<i64> {
-        let next = |kept: &Kept| {
+        let next = |kept: &FlowSlots| {
             let open = kept.open().filter(|open| open.slot >= from);
             kept.slots.get(kept.at(from)).or(open).map(|slot| slot.slot)
         };
@@ -320,7 +322,7 @@ impl Tap {
         self.latest
     }
 
-    /// What became of packets.
+    /// The outcome of packets.
     #[must_use]
     pub const fn counts(&self) -> &TapCounts {
         &self.counts

@@ -1,5 +1,5 @@
-//! What a model was trained on, held against what two taps show of a queue: beyond it no control is
-//! named, however sure the network is.
+//! What a model was trained on, compared with what two taps measure of a queue: beyond it no
+//! control is named, however sure the network is.
 //!
 //! Two taps see data and no acknowledgements. They show how many flows share the queue, how fast it
 //! empties and how long packets wait in it. The round trip without the queue they do not show.
@@ -16,12 +16,12 @@ pub(crate) const SHARE_MIN: f64 = 1e-3;
 /// average.
 pub(crate) const RATE_OVER: Span = Span::from_ns(100_000_000);
 
-/// What is looked at to compare: the last second, or the period where that is longer.
+/// What is examined to compare: the last second, or the period where that is longer.
 pub const LOOKED_AT: Span = Span::from_seconds(1);
 
 /// Of a queue, what two taps show.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct QueueSeen {
+pub struct QueueConditions {
     /// Flows that compete for it.
     pub flows: usize,
     /// Bits a second that left it, of whole frames.
@@ -34,7 +34,7 @@ pub struct QueueSeen {
 
 /// From what to what training went.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct TrainedOn {
+pub struct TrainingConditions {
     /// Flows that compete for the queue.
     pub flows: [usize; 2],
     /// Bits a second of the link.
@@ -47,7 +47,7 @@ pub struct TrainedOn {
 
 /// Why no control is named.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Unnamed {
+pub enum UnnamedReason {
     /// No control is probable enough.
     Unsure,
     /// Fewer or more flows share the queue than in training.
@@ -58,7 +58,7 @@ pub enum Unnamed {
     Queue,
 }
 
-impl Unnamed {
+impl UnnamedReason {
     /// For columns and counters.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -82,22 +82,22 @@ impl Unnamed {
     }
 }
 
-impl TrainedOn {
+impl TrainingConditions {
     /// The first thing that is outside of it.
     #[must_use]
-    pub fn outside(&self, seen: &QueueSeen) -> Option<Unnamed> {
+    pub fn outside(&self, seen: &QueueConditions) -> Option<UnnamedReason> {
         let [fewest, most] = self.flows;
         let [slowest, fastest] = self.rate_bit;
         let [_, longest_s] = self.queue_s;
         if !seen.is_part && seen.flows < fewest || seen.flows > most {
-            return Some(Unnamed::Flows);
+            return Some(UnnamedReason::Flows);
         }
         let is_slow = !seen.is_part && seen.rate_bit < slowest / TOLERANCE;
         if is_slow || seen.rate_bit > fastest * TOLERANCE {
-            return Some(Unnamed::Rate);
+            return Some(UnnamedReason::Rate);
         }
         let delay_s = seen.delay_max.map_or(0.0, Span::as_seconds_f64);
-        (delay_s > longest_s * TOLERANCE).then_some(Unnamed::Queue)
+        (delay_s > longest_s * TOLERANCE).then_some(UnnamedReason::Queue)
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn slots_of(clock: SlotClock, span: Span) -> usize {
 mod tests {
     use super::*;
 
-    const TRAINED: TrainedOn = TrainedOn {
+    const TRAINED: TrainingConditions = TrainingConditions {
         flows: [3, 81],
         rate_bit: [100e6, 100e6],
         queue_s: [0.025, 0.2],
@@ -120,17 +120,30 @@ mod tests {
     #[test]
     fn what_is_outside_of_training_is_named() {
         let wait = |ms: i64| Some(Span::from_ns(ms * 1_000_000));
-        let seen = QueueSeen { flows: 4, rate_bit: 97e6, delay_max: wait(190), is_part: false };
+        let seen =
+            QueueConditions { flows: 4, rate_bit: 97e6, delay_max: wait(190), is_part: false };
         assert_eq!(TRAINED.outside(&seen), None);
-        assert_eq!(TRAINED.outside(&QueueSeen { flows: 1, ..seen }), Some(Unnamed::Flows));
-        assert_eq!(TRAINED.outside(&QueueSeen { flows: 82, ..seen }), Some(Unnamed::Flows));
-        assert_eq!(TRAINED.outside(&QueueSeen { rate_bit: 20e6, ..seen }), Some(Unnamed::Rate));
-        assert_eq!(TRAINED.outside(&QueueSeen { rate_bit: 1e9, ..seen }), Some(Unnamed::Rate));
-        let long = QueueSeen { delay_max: wait(260), ..seen };
-        assert_eq!(TRAINED.outside(&long), Some(Unnamed::Queue));
-        assert_eq!(TRAINED.outside(&QueueSeen { delay_max: None, ..seen }), None);
+        assert_eq!(
+            TRAINED.outside(&QueueConditions { flows: 1, ..seen }),
+            Some(UnnamedReason::Flows)
+        );
+        assert_eq!(
+            TRAINED.outside(&QueueConditions { flows: 82, ..seen }),
+            Some(UnnamedReason::Flows)
+        );
+        assert_eq!(
+            TRAINED.outside(&QueueConditions { rate_bit: 20e6, ..seen }),
+            Some(UnnamedReason::Rate)
+        );
+        assert_eq!(
+            TRAINED.outside(&QueueConditions { rate_bit: 1e9, ..seen }),
+            Some(UnnamedReason::Rate)
+        );
+        let long = QueueConditions { delay_max: wait(260), ..seen };
+        assert_eq!(TRAINED.outside(&long), Some(UnnamedReason::Queue));
+        assert_eq!(TRAINED.outside(&QueueConditions { delay_max: None, ..seen }), None);
         // Of the heaviest alone it is not known how many there are, nor what all of them bring.
-        let part = QueueSeen { flows: 1, rate_bit: 20e6, is_part: true, ..seen };
+        let part = QueueConditions { flows: 1, rate_bit: 20e6, is_part: true, ..seen };
         assert_eq!(TRAINED.outside(&part), None);
     }
 }

@@ -3,20 +3,20 @@
 use packet::wire::tcp::SeqNumber;
 use packet::{Span, TapSlot};
 
-/// What the queue lost is sent again and fills its hole, mostly in less than this.
+/// What the queue lost is retransmitted and fills its hole, mostly in less than this.
 const FILLED_AFTER: Span = Span::from_ns(500_000_000);
 
-/// What was lost before a flow is followed has been sent again by then.
+/// What was lost before a flow is followed has been retransmitted by then.
 const SETTLED_AFTER: Span = Span::from_seconds(1);
 
 /// Of one way of a flow the bytes that sequence numbers went past and that no packet brought.
 ///
-/// Packets that the queue lost leave holes that are filled when they are sent again; those that the
-/// tap missed leave holes that stay. Holes count once they have been there for half a second or
+/// Packets that the queue lost leave holes that are filled when they are retransmitted; those that
+/// the tap missed leave holes that stay. Holes count once they have been there for half a second or
 /// more, from a second after the first packet on. What was missed is at least this: where what
-/// arrived is sent again, it seems to fill.
+/// arrived is retransmitted, it seems to fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Unseen {
+pub struct SequenceGaps {
     high: Option<SeqNumber>,
     holes: u64,
     /// The fewest since `turned_ns`, and in the time before.
@@ -28,7 +28,7 @@ pub struct Unseen {
     past: u64,
 }
 
-impl Unseen {
+impl SequenceGaps {
     /// Takes in a slot of the tap.
     pub fn put(&mut self, slot: &TapSlot) {
         if slot.began() {
@@ -65,7 +65,7 @@ mod tests {
 
     /// Slots of 100 ms from packets of 1,000 bytes, by their number in the flow.
     fn unseen(slots: &[&[u32]]) -> u64 {
-        let mut unseen = Unseen::default();
+        let mut unseen = SequenceGaps::default();
         let mut high = None;
         for (at, packets) in slots.iter().enumerate() {
             let mut slot = TapSlot {

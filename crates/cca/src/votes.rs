@@ -4,14 +4,14 @@
 //! alone, and less than ten that know nothing of each other: neighbours err together. So many count
 //! as their correlation leaves, as in a sample of clusters (Kish's design effect).
 //!
-//! A model may have a network of longer intervals beside, whose rows are coarser. Its intervals are
-//! made of the rows of windows that were read already, and vote as well.
+//! A model may have an additional network of longer intervals, whose rows are coarser. Its
+//! intervals are made of the rows of windows that were read already, and vote as well.
 
 use std::collections::{BTreeMap, HashMap};
 
 use packet::Span;
 
-use crate::model::{Model, Scratch, Told, most_probable};
+use crate::model::{ControlVerdict, Model, Scratch, most_probable};
 use crate::{FlowWay, Period};
 
 /// How long networks take a flow for one that begins. They are trained on what comes after it.
@@ -19,7 +19,7 @@ const SETTLED: Span = Span::from_seconds(2);
 
 /// What is known of a flow before some moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Known {
+pub struct FlowHistory {
     /// So many slots.
     pub slots: usize,
     /// Its connection began with the first of them.
@@ -28,7 +28,7 @@ pub struct Known {
     pub slots_kept: usize,
 }
 
-impl Known {
+impl FlowHistory {
     /// Slots that can vote: not those of its beginning, unless there are no others.
     fn usable(self, model: &Model, len: usize) -> usize {
         let settled = usize::try_from(model.clock().count(SETTLED)).unwrap_or(usize::MAX);
@@ -37,18 +37,18 @@ impl Known {
     }
 }
 
-/// What a window told.
+/// What a window showed.
 #[derive(Clone, Debug)]
 struct Vote {
     /// Of each control the logarithm of its probability.
     told: Vec<f32>,
     /// The same by the longer interval that ends with it, where all of it is known.
     longer: Option<Vec<f32>>,
-    /// What longer intervals read of it, until the last of them is told.
+    /// What longer intervals read of it, until the last of them is reported.
     rows: Vec<f32>,
 }
 
-/// Of each flow what its windows told, by their first slots.
+/// Of each flow what its windows showed, by their first slots.
 #[derive(Clone, Debug, Default)]
 pub struct Votes {
     flows: HashMap<FlowWay, BTreeMap<i64, Vote>>,
@@ -58,7 +58,13 @@ impl Votes {
     /// Windows before the slot `end` that are known and have not been added yet, in the order in
     /// which they are to be. They begin at whole multiples of their length, so that each is
     /// computed once, however often one asks.
-    pub fn wanted(&mut self, model: &Model, way: &FlowWay, end: i64, known: Known) -> Vec<Period> {
+    pub fn wanted(
+        &mut self,
+        model: &Model,
+        way: &FlowWay,
+        end: i64,
+        known: FlowHistory,
+    ) -> Vec<Period> {
         let Some(len) = model.longest(usize::MAX) else { return Vec::new() };
         let usable = known.usable(model, len);
         let first = end.saturating_sub_unsigned(usable as u64);
@@ -74,7 +80,7 @@ impl Votes {
         missing
     }
 
-    /// Adds what a window tells.
+    /// Adds what a window shows.
     pub fn add(
         &mut self,
         model: &Model,
@@ -96,7 +102,7 @@ impl Votes {
 
     /// What the windows before the slot `end` tell together; `None` where there is none.
     #[must_use]
-    pub fn told(&self, model: &Model, way: &FlowWay, end: i64) -> Option<Told> {
+    pub fn told(&self, model: &Model, way: &FlowWay, end: i64) -> Option<ControlVerdict> {
         let windows = self.flows.get(way)?;
         let (mut all, mut longer) = (Sum::of(model), Sum::of(model));
         let apart = model.windows_of_longer().unwrap_or(usize::MAX);
@@ -114,7 +120,7 @@ impl Votes {
         let slots = model.longest(usize::MAX)?;
         let found = most_probable(&together(model, &all, &longer), 1.0)?;
         let limits = (model.unknown_below(slots)?, model.confidence_max());
-        Some(Told::new(found, slots * usize::from(all.count), limits))
+        Some(ControlVerdict::new(found, slots * usize::from(all.count), limits))
     }
 
     /// Forgets what no window that ends at the slot `end` or later counts.

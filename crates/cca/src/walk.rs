@@ -1,8 +1,8 @@
-//! Which periods are looked at: those in which packets came or something waits, and no other.
+//! Which periods are examined: those in which packets came or something waits, and no other.
 //!
 //! Stamps are what a capture says, and a gap between two of them may be a year of empty periods.
-//! Where no packet comes, nothing changes: a period without a packet tells what the one before it
-//! told. So what waits is told on for as long as a packet may wait, and then, or where nothing
+//! Where no packet comes, nothing changes: a period without a packet shows what the one before it
+//! showed. So what waits is repeated for as long as a packet may wait, and then, or where nothing
 //! waits, all that is empty is passed in one step.
 
 use std::ops::Range;
@@ -19,14 +19,14 @@ pub const WAIT_MAX: Span = Span::from_seconds(10);
 pub struct Walk {
     len: i64,
     period_len: usize,
-    /// Slots for which what waits is told on.
+    /// Slots for which what waits is repeated.
     told_on: i64,
     /// Slots behind a period's end at which a look at it looks, too.
     ahead: i64,
 }
 
 impl Walk {
-    /// Periods of so many slots, at each of which so many slots behind it are looked at, too.
+    /// Periods of so many slots, at each of which so many slots behind it are examined, too.
     #[must_use]
     pub fn new(clock: SlotClock, period_len: usize, ahead: i64) -> Self {
         let len = i64::try_from(period_len).unwrap_or(i64::MAX).max(1);
@@ -54,8 +54,8 @@ impl Walk {
     }
 
     /// Where the period begins that comes after one that ended here. `is_told` says whether that
-    /// one told of any flow; before `horizon` no packet comes but those that are known, of which
-    /// `next_slot` finds the first slot from another on.
+    /// one reported of any flow; before `horizon` no packet comes but those that are known, of
+    /// which `next_slot` finds the first slot from another on.
     #[must_use]
     pub fn next(
         &self,
@@ -86,7 +86,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::inputs::{Empty, Passed, Rules, Throughput};
+    use crate::inputs::{Empty, ProgressRule, Rules, Throughput};
     use crate::{FlowPeriod, FlowWay, Pair, Segment, TapOptions};
 
     const SLOT: Span = Span::from_ns(1_000_000);
@@ -127,7 +127,7 @@ mod tests {
         flows
     }
 
-    /// Rows of periods that have any, and how many periods were looked at.
+    /// Rows of periods that have any, and how many periods were examined.
     fn walked(
         mut pair: Pair,
         period_len: usize,
@@ -171,7 +171,7 @@ mod tests {
                 1..24,
             ),
             period_len in prop_oneof![Just(100_usize), Just(1_000), Just(7_000)],
-            passed in prop_oneof![Just(Passed::Highest), Just(Passed::First)],
+            passed in prop_oneof![Just(ProgressRule::Highest), Just(ProgressRule::First)],
         ) {
             let rules = Rules { passed, empty: Empty::Next, throughput: Throughput::Counted };
             let (visited, _) = walked(pair(&packets), period_len, rules, false);
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_year_without_packets_is_one_step() {
         const YEAR_MS: i64 = 365 * 86_400_000;
-        let rules = Rules { passed: Passed::Highest, ..Rules::default() };
+        let rules = Rules { passed: ProgressRule::Highest, ..Rules::default() };
         let mut packets = Vec::new();
         for at in 0..5 {
             // At once behind the queue, but the last, which waits.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use cca::model::Scratch;
-use cca::votes::Known;
+use cca::votes::FlowHistory;
 use cca::{FlowWay, Model, Period, Votes};
 use packet::{FlowKey, Protocol};
 use serde_json::{Map, Value, json};
@@ -90,7 +90,7 @@ fn a_file_that_is_cut_anywhere_is_refused_in_a_line() {
     }
 }
 
-/// Windows of four slots of which three count together; BBR is told, by 1 more than Reno.
+/// Windows of four slots of which three count together; BBR is identified, by 1 more than Reno.
 #[allow(clippy::unwrap_used)] // It is a test's.
 fn voting_model(correlation: f32) -> Model {
     let votes = json!({ "votes": { "most": 3, "correlation": correlation } });
@@ -125,7 +125,7 @@ fn longer(slots: u64, row_slots: u64) -> Value {
 
 /// All that is wanted is added; how many windows that were.
 fn vote(votes: &mut Votes, model: &Model, end: i64, slots: usize, slots_kept: usize) -> usize {
-    let wanted = votes.wanted(model, &way(), end, Known { slots, began: false, slots_kept });
+    let wanted = votes.wanted(model, &way(), end, FlowHistory { slots, began: false, slots_kept });
     for window in &wanted {
         votes.add(model, &way(), window.start, &[1.0; 4], &mut Scratch::default());
     }
@@ -135,7 +135,7 @@ fn vote(votes: &mut Votes, model: &Model, end: i64, slots: usize, slots_kept: us
 #[test]
 fn windows_that_were_added_are_not_wanted_again_and_count_up_to_the_most() {
     let (model, mut votes) = (voting_model(0.0), Votes::default());
-    let known = Known { slots: 10, began: false, slots_kept: 10 };
+    let known = FlowHistory { slots: 10, began: false, slots_kept: 10 };
     let wanted = votes.wanted(&model, &way(), 100, known);
     assert_eq!(wanted, [Period { start: 92, len: 4 }, Period { start: 96, len: 4 }]);
     assert_eq!(votes.told(&model, &way(), 100), None);
@@ -179,7 +179,7 @@ fn another_connection_of_the_same_ends_is_told_by_its_own_windows() {
 fn a_flow_that_begins_is_told_by_its_beginning_until_there_is_more() {
     let (model, mut votes) = (voting_model(0.0), Votes::default());
     let wanted = |votes: &mut Votes, end, slots| {
-        let known = Known { slots, began: true, slots_kept: 10_000 };
+        let known = FlowHistory { slots, began: true, slots_kept: 10_000 };
         votes.wanted(&model, &way(), end, known).len()
     };
     assert_eq!(wanted(&mut votes, 1_000, 1_000), 3);
@@ -228,7 +228,7 @@ fn longer_intervals_vote_beside_the_windows_that_make_them() {
 fn a_window_that_is_missing_makes_no_longer_interval() {
     let (model, mut votes) = (model_with_longer(), Votes::default());
     assert_eq!(vote(&mut votes, &model, 104, 4, 0), 1);
-    let known = Known { slots: 12, began: false, slots_kept: 0 };
+    let known = FlowHistory { slots: 12, began: false, slots_kept: 0 };
     // Of what is wanted the first could not be read.
     let last = votes.wanted(&model, &way(), 112, known).last().copied().unwrap();
     assert_eq!(last.start, 108);

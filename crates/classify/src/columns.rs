@@ -1,6 +1,6 @@
 //! The columns of verdicts.
 
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use packet::Timestamp;
 use packet::community_id::CommunityId;
 
@@ -79,7 +79,7 @@ pub const CAPTURE: [Field; 1] = [Field::new(
 )
 .nullable()];
 
-/// What a row of a window tells before that.
+/// The columns of a window's row before that.
 const WINDOW: [Field; 1] = [Field::new(
     "window_start_ns",
     Kind::TimestampNs,
@@ -151,13 +151,13 @@ impl Cascade {
 /// Appends a verdict; `capture` where there is a column for it.
 ///
 /// # Errors
-/// [`RowRefused`] where columns hold over 4 GiB of text.
+/// [`RowMismatch`] where columns hold over 4 GiB of text.
 pub fn push(
     columns: &mut Columns,
     cascade: &Cascade,
     verdict: &Verdict,
     capture: Option<Value<'_>>,
-) -> Result<(), RowRefused> {
+) -> Result<(), RowMismatch> {
     let (source, destination) = verdict.key.endpoints(verdict.direction);
     let protocol = verdict.key.protocol();
     let (label, guess) = (verdict.label.name(cascade), verdict.label.guess(cascade));
@@ -192,12 +192,12 @@ pub fn push(
 /// Appends a verdict on a host.
 ///
 /// # Errors
-/// [`RowRefused`] where columns hold over 4 GiB of text.
+/// [`RowMismatch`] where columns hold over 4 GiB of text.
 pub fn push_host(
     columns: &mut Columns,
     cascade: &Cascade,
     verdict: &HostVerdict,
-) -> Result<(), RowRefused> {
+) -> Result<(), RowMismatch> {
     let (label, guess) = (verdict.label.name(cascade), verdict.label.guess(cascade));
     let confidence = Value::F64(verdict.confidence);
     columns.push_row(&[

@@ -1,4 +1,4 @@
-//! What became of the flows of a run.
+//! The outcome of the flows of a run.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct Counts {
     pub causes: [[u64; StageName::ALL.len() + 1]; Cause::ALL.len()],
     /// By class of the cascade.
     pub labels: Vec<LabelCounts>,
-    /// Of flows whose class cannot be told; confidences are those of the best guess.
+    /// Of flows whose class cannot be determined; confidences are those of the best guess.
     pub unknown: LabelCounts,
     /// Flows that their protocol names; there are 256 at most.
     pub protocols: BTreeMap<Protocol, u64>,
@@ -45,7 +45,7 @@ pub struct Counts {
     pub other_segmentation: u64,
     /// Flows that found no room to be followed from window to window.
     pub unfollowed: u64,
-    /// Most flows that waited, or were followed from window to window, at once.
+    /// Most flows that waited, or were followed from window to window, at the same time.
     pub waiting_most: u64,
     /// Hosts that are remembered in the end.
     pub hosts: u64,

@@ -14,7 +14,7 @@
 //! the flow (Queue 2), and flows that a later model was asked about (Queue 3). Joining the last two
 //! by flow costs nothing, since they lie in one place.
 //!
-//! What a verdict says is told by the flow's own packets and by event time, so it is the same
+//! A verdict depends on the flow's own packets and on event time alone, so it is the same
 //! however frames are cut into batches, on any number of threads and under any seed, as long as no
 //! limit is touched.
 
@@ -37,7 +37,7 @@ pub use cascade::{Cascade, CascadeError, Stage, StageName};
 pub use counts::Counts;
 pub use evidence::NamesSoFar;
 pub use host::HostVerdict;
-pub use serve::{Classifier, Clock, Decided, Options, Progress, Standing, TakeVerdicts};
+pub use serve::{Classifier, Clock, EarlyVerdict, Options, Progress, Standing, TakeVerdicts};
 pub use uncertainty::{Answer, Uncertainty};
 pub use verdict::{Cause, Label, UNKNOWN, Verdict};
 pub use windows::WindowClassifier;

@@ -45,12 +45,12 @@ pub struct HostMemory {
     /// How many verdicts were remembered.
     pub verdict_count: u64,
     /// What was reported of it last.
-    pub(crate) reported: Reported,
+    pub(crate) reported: LastReport,
 }
 
 /// What the last row of a host said.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Reported {
+pub(crate) struct LastReport {
     /// The class that was its label, if it had one.
     pub(crate) label: Option<u16>,
     /// How many verdicts there were; none before the first row.
@@ -59,12 +59,12 @@ pub(crate) struct Reported {
 
 /// Verdicts on hosts since the last mark.
 #[derive(Debug)]
-struct Noted {
+struct NewVerdicts {
     judge: Judge,
     verdicts: Vec<HostVerdict>,
 }
 
-impl Noted {
+impl NewVerdicts {
     /// Notes a host of which more is remembered than was reported.
     fn note_rest(&mut self, kept: &mut HostMemory, rule: &MemoryRule) {
         if kept.reported.verdict_count < kept.verdict_count {
@@ -74,13 +74,18 @@ impl Noted {
 
     fn note(&mut self, kept: &mut HostMemory, verdict: HostVerdict) {
         let label = label_class(verdict.label);
-        kept.reported = Reported { label, verdict_count: kept.verdict_count };
+        kept.reported = LastReport { label, verdict_count: kept.verdict_count };
         self.verdicts.push(verdict);
     }
 }
 
 /// A host has to go for another one: what was not reported of it is, the last time.
-fn forget(mut kept: HostMemory, rule: &MemoryRule, forgotten: &mut u64, noted: Option<&mut Noted>) {
+fn forget(
+    mut kept: HostMemory,
+    rule: &MemoryRule,
+    forgotten: &mut u64,
+    noted: Option<&mut NewVerdicts>,
+) {
     *forgotten += 1;
     if let Some(noted) = noted {
         noted.note_rest(&mut kept, rule);
@@ -94,7 +99,7 @@ pub struct Memory {
     hosts: Recent<IpAddr, HostMemory>,
     forgotten: u64,
     /// Where verdicts on hosts are wanted.
-    noted: Option<Noted>,
+    noted: Option<NewVerdicts>,
 }
 
 impl HostMemory {
@@ -128,7 +133,7 @@ impl Memory {
 
     /// From here on also notes verdicts on hosts, for [`take_verdicts`](Self::take_verdicts).
     pub fn note_hosts(&mut self, cascade: &Cascade) {
-        self.noted = Some(Noted { judge: Judge::new(cascade), verdicts: Vec::new() });
+        self.noted = Some(NewVerdicts { judge: Judge::new(cascade), verdicts: Vec::new() });
     }
 
     /// The verdicts on hosts since the last call, by address, those of one host in order: one
@@ -193,7 +198,7 @@ impl Memory {
             updated: decided,
             first,
             verdict_count: 0,
-            reported: Reported::default(),
+            reported: LastReport::default(),
         });
         let left = kept.left(rule, decided);
         for (share, probability) in kept.shares.iter_mut().zip(probabilities) {

@@ -1,4 +1,4 @@
-//! Asking a model about many flows at once.
+//! Asking a model about many flows in one call.
 
 use model::{FirstPackets, Rows, WindowFeatures, WindowPackets};
 
@@ -147,7 +147,8 @@ impl Asking {
         self.answer_beside(stage, |_, _| {}, take);
     }
 
-    /// The same, where something beside the stage changes the probabilities of a row, by its place.
+    /// The same, where something other than the stage changes the probabilities of a row, by its
+    /// place.
     pub(crate) fn answer_beside(
         &mut self,
         stage: &Stage,

@@ -6,7 +6,7 @@ use packet::{FlowDirection, FlowKey, Protocol, Timestamp};
 
 use crate::cascade::{Cascade, StageName};
 
-/// The label of a flow whose class cannot be told.
+/// The label of a flow whose class cannot be determined.
 pub const UNKNOWN: &str = "unknown";
 
 /// What a flow is called.
@@ -41,7 +41,7 @@ impl Label {
         }
     }
 
-    /// Whether it says that the class cannot be told.
+    /// Whether it says that the class cannot be determined.
     #[must_use]
     pub const fn is_unknown(self) -> bool {
         matches!(self, Self::Unknown(_))
@@ -54,7 +54,7 @@ impl Label {
 pub enum Cause {
     /// The model that was asked was sure enough.
     Confident,
-    /// It was the last one: there is nobody to ask after it.
+    /// It was the last one: no stage comes after it.
     LastStage,
     /// The flow ended before it had the packets that the model looks at: decided by those it had.
     Ended,
@@ -110,7 +110,7 @@ pub struct Verdict {
     /// The stamp of the last packet that the model was shown; of a window that is over, of the last
     /// one in it.
     pub deciding: Timestamp,
-    /// Event time of the packet that made its row complete, or of what told that no more would
+    /// Event time of the packet that made its row complete, or of what showed that no more would
     /// come.
     pub decided: Timestamp,
     /// Why then.

@@ -1,20 +1,21 @@
-//! Serving a cascade in windows of time: a verdict for each window of each flow, while it goes on.
+//! Serving a cascade in windows of time: a verdict for each window of each flow, while it
+//! continues.
 //!
 //! Within a window it is as with flows: the first stage is asked at the packet with which it has
 //! all that it looks at, the next one where it is unsure. A stage that looks at the whole window is
 //! asked when the window is over, and so is one whose packets did not come. Models are asked about
-//! one row at a time: an answer is due at once, and a flow has one row in a second.
+//! one row at a time: an answer is due immediately, and a flow has one row in a second.
 //!
 //! **A window is over** when a packet of any flow, or a mark, shows that time has come to its end.
 //! A window in which a flow has no packet has no verdict.
 //!
 //! **Limits.** At most [`Options::waiting_max`] flows are followed at a time; one that begins
 //! beyond that has no verdicts and is counted ([`Counts::unfollowed`]). A flow is followed until it
-//! ends. [`WindowClassifier::size_bytes_max`] tells the bound.
+//! ends. [`WindowClassifier::size_bytes_max`] returns the bound.
 
 use std::sync::Arc;
 
-use engine::flow::{Ended, FlowMark, FlowPacket, FlowSlot, FromFrames, MarkKind, States};
+use engine::flow::{FlowEnd, FlowMark, FlowPacket, FlowSlot, FromFrames, MarkKind, States};
 use model::{WindowFeatures, WindowPackets};
 use packet::{FlowDirection, FlowKey, Frame, Protocol, Timestamp};
 
@@ -27,19 +28,19 @@ use crate::verdict::{Cause, Verdict};
 
 /// What is kept of a flow.
 #[derive(Clone, Debug, Default)]
-pub enum Following {
+pub enum FlowTracking {
     /// None of its packets was seen.
     #[default]
     New,
     /// There was no room for it.
     Unfollowed,
     /// It is followed.
-    Followed(Box<Followed>),
+    Followed(Box<TrackedFlow>),
 }
 
 /// A flow that is followed.
 #[derive(Clone, Debug)]
-pub struct Followed {
+pub struct TrackedFlow {
     key: FlowKey,
     /// Of its first packet.
     direction: FlowDirection,
@@ -128,23 +129,23 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
     /// What the flows that are followed never exceed.
     #[must_use]
     pub fn size_bytes_max(&self) -> usize {
-        let flow = size_of::<Followed>() + size_of::<FlowSlot>();
+        let flow = size_of::<TrackedFlow>() + size_of::<FlowSlot>();
         (flow + WindowPackets::size_bytes_max(&self.features)) * self.options.waiting_max
     }
 
     /// A flow's first packet.
-    fn begin(&mut self, frame: &Frame<'_>, packet: &FlowPacket) -> Following {
+    fn begin(&mut self, frame: &Frame<'_>, packet: &FlowPacket) -> FlowTracking {
         let protocol = packet.key().protocol();
         let is_other = protocol != Protocol::TCP && protocol != Protocol::UDP;
         self.counts.other_protocols += u64::from(is_other);
         self.counts.cut_headers += u64::from(is_cut(frame, &self.cascade));
         if self.followed_count >= self.options.waiting_max {
             self.counts.unfollowed += 1;
-            return Following::Unfollowed;
+            return FlowTracking::Unfollowed;
         }
         self.followed_count += 1;
         self.counts.waiting_most = self.counts.waiting_most.max(self.followed_count as u64);
-        Following::Followed(Box::new(Followed {
+        FlowTracking::Followed(Box::new(TrackedFlow {
             key: packet.key(),
             direction: packet.direction,
             input: packet.input(),
@@ -157,7 +158,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
     }
 
     /// Asks the stages that have what they look at, or will not have it.
-    fn ask(&mut self, flow: &mut Followed, moment: Moment) {
+    fn ask(&mut self, flow: &mut TrackedFlow, moment: Moment) {
         let cascade = Arc::clone(&self.cascade);
         while let Some(stage) = cascade.stages.get(flow.stage) {
             let Some(window) = stage.window() else { return };
@@ -192,7 +193,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
 
     fn decide(
         &mut self,
-        flow: &Followed,
+        flow: &TrackedFlow,
         stage: &Stage,
         answer: &Answer,
         cause: Cause,
@@ -228,7 +229,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
     }
 
     /// The window of a flow is over, if it was not before.
-    fn close(&mut self, flow: &mut Followed) {
+    fn close(&mut self, flow: &mut TrackedFlow) {
         if flow.stage < self.cascade.stages.len()
             && let Some(window) = flow.packets.window()
         {
@@ -237,10 +238,10 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
     }
 
     /// Closes windows that are over, or all of them.
-    fn close_due(&mut self, states: &mut States<'_, Following>, is_last: bool) {
+    fn close_due(&mut self, states: &mut States<'_, FlowTracking>, is_last: bool) {
         let mut open = std::mem::take(&mut self.open);
         open.retain(|&slot| {
-            let Some(Following::Followed(flow)) = states.of(slot) else { return false };
+            let Some(FlowTracking::Followed(flow)) = states.of(slot) else { return false };
             if !is_last && !flow.packets.ends_before(&self.features, self.now) {
                 return true;
             }
@@ -259,21 +260,21 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
 }
 
 impl<C: Clock, O: TakeVerdicts> FromFrames for WindowClassifier<C, O> {
-    type State = Following;
+    type State = FlowTracking;
 
     fn on_frame(
         &mut self,
-        following: &mut Following,
+        following: &mut FlowTracking,
         frame: &Frame<'_>,
         packet: &FlowPacket,
         slot: FlowSlot,
     ) {
         let (way, time) = (packet.direction, packet.timestamp);
         self.now = self.now.max(time);
-        if matches!(following, Following::New) {
+        if matches!(following, FlowTracking::New) {
             *following = self.begin(frame, packet);
         }
-        let Following::Followed(flow) = following else { return };
+        let FlowTracking::Followed(flow) = following else { return };
         let is_over = flow.packets.ends_before(&self.features, self.now);
         if is_over {
             self.close(flow);
@@ -290,14 +291,14 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for WindowClassifier<C, O> {
         self.ask(flow, Moment::Packet(time));
     }
 
-    fn on_end(&mut self, following: &mut Following, _: &Ended) {
-        if let Following::Followed(mut flow) = std::mem::take(following) {
+    fn on_end(&mut self, following: &mut FlowTracking, _: &FlowEnd) {
+        if let FlowTracking::Followed(mut flow) = std::mem::take(following) {
             self.close(&mut flow);
             self.followed_count -= 1;
         }
     }
 
-    fn on_mark(&mut self, states: &mut States<'_, Following>, mark: FlowMark) {
+    fn on_mark(&mut self, states: &mut States<'_, FlowTracking>, mark: FlowMark) {
         let is_step = mark.kind == MarkKind::Step;
         self.now = if is_step { mark.watermark } else { self.now.max(mark.watermark) };
         self.close_due(states, is_step || mark.kind == MarkKind::Last);

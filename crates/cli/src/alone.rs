@@ -7,9 +7,10 @@ use packet::Span;
 use session::application::Ready;
 use session::exports::Export;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
-use session::reading::{InputError, Inputs, Opened};
+use session::reading::{InputError, Inputs, OpenSources};
 use session::run::{
-    Again, Doors, Finished, OutputSettings, Plan, Planned, RunError, Session, open_alone,
+    Again, Doors, OutputSettings, Plan, PlannedApplication, RunError, Session, SessionOutcome,
+    open_alone,
 };
 use store::Store;
 use terminal::First;
@@ -26,7 +27,7 @@ use crate::view::{self, View};
 
 /// What was typed, besides the settings of the application.
 #[derive(Clone, Copy)]
-pub(crate) struct Typed<'a> {
+pub(crate) struct SharedArguments<'a> {
     /// Which frames.
     pub input: &'a InputArguments,
     /// How an interface is listened on, where one may be.
@@ -37,7 +38,7 @@ pub(crate) struct Typed<'a> {
     pub pace: Option<f64>,
 }
 
-impl<'a> Typed<'a> {
+impl<'a> SharedArguments<'a> {
     /// Of a command that reads captures or listens on an interface.
     pub(crate) const fn new(input: &'a InputArguments, live: &'a LiveArguments) -> Self {
         Self { input, live: Some(live), duration: live.duration, pace: None }
@@ -83,9 +84,9 @@ pub(crate) fn show<P: Rows, T: Taker<P>>(
 /// Opens what an application reads.
 pub(crate) fn open(
     inputs: &mut Inputs,
-    typed: Typed<'_>,
+    typed: SharedArguments<'_>,
     application: &dyn Ready,
-) -> Result<Opened, InputError> {
+) -> Result<OpenSources, InputError> {
     open_alone(inputs, application, typed.input.threads.is_some())
 }
 
@@ -93,10 +94,10 @@ pub(crate) fn open(
 pub(crate) fn run(
     application: impl Ready + 'static,
     ways: Ways,
-    typed: Typed<'_>,
+    typed: SharedArguments<'_>,
     inputs: Inputs,
-    opened: Opened,
-) -> Result<Finished, Failure> {
+    opened: OpenSources,
+) -> Result<SessionOutcome, Failure> {
     run_after(application, ways, typed, inputs, opened, |_| Ok(()))
 }
 
@@ -104,16 +105,16 @@ pub(crate) fn run(
 pub(crate) fn run_after(
     application: impl Ready + 'static,
     ways: Ways,
-    typed: Typed<'_>,
+    typed: SharedArguments<'_>,
     inputs: Inputs,
-    opened: Opened,
-    last: impl FnOnce(&Opened) -> Result<(), Failure>,
-) -> Result<Finished, Failure> {
-    let Typed { input, live, duration, pace } = typed;
+    opened: OpenSources,
+    last: impl FnOnce(&OpenSources) -> Result<(), Failure>,
+) -> Result<SessionOutcome, Failure> {
+    let SharedArguments { input, live, duration, pace } = typed;
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
     let Ways { output, export, shown, view, heeds_hangup } = ways;
     let is_live = inputs.interface.is_some();
-    let mut planned = Planned::asked(Box::new(application));
+    let mut planned = PlannedApplication::asked(Box::new(application));
     (planned.output, planned.shown, planned.wants_door) = (output, shown, view.is_some());
     let name = planned.ready.name();
     if let Some(export) = export {

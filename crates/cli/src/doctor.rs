@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use doctor::{Asked, Place};
+use doctor::{DoctorRequest, Place};
 use session::Host;
 use session::run::{Plan, RunFolder};
 
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &DoctorArguments, host: &Host) -> Result<Status, Fa
     let interfaces = arguments.interface.clone();
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("wirelens"));
     let onnx_refusal = session::host::onnx_refusal(host, crate::environment);
-    let mut asked = Asked { interfaces, program, onnx_refusal, ..Asked::default() };
+    let mut asked = DoctorRequest { interfaces, program, onnx_refusal, ..DoctorRequest::default() };
     match &arguments.config {
         Some(path) => settings(&mut asked, path, host),
         None => asked.places.push(Place::here()),
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &DoctorArguments, host: &Host) -> Result<Status, Fa
 }
 
 /// What a settings file adds.
-fn settings(asked: &mut Asked, path: &Path, host: &Host) {
+fn settings(asked: &mut DoctorRequest, path: &Path, host: &Host) {
     let mistakes = match run::read_plan(path, host) {
         Ok(plan) => {
             of_plan(asked, &plan);
@@ -67,7 +67,7 @@ fn settings(asked: &mut Asked, path: &Path, host: &Host) {
     asked.settings = Some((path.to_owned(), mistakes));
 }
 
-fn of_plan(asked: &mut Asked, plan: &Plan) {
+fn of_plan(asked: &mut DoctorRequest, plan: &Plan) {
     if asked.interfaces.is_empty() {
         asked.interfaces.clone_from(&plan.input.interface);
     }

@@ -59,7 +59,7 @@ fn is_capture(word: &str) -> bool {
 
 /// What may have been meant.
 pub(crate) fn of(words: &[OsString], error: &clap::Error) -> Option<String> {
-    let typed = Typed::of(words);
+    let typed = CommandWords::of(words);
     if let Some(hint) = packetlog::hint(words, error) {
         return Some(hint.to_owned());
     }
@@ -85,12 +85,12 @@ pub(crate) fn of(words: &[OsString], error: &clap::Error) -> Option<String> {
 }
 
 /// The words of a command line.
-struct Typed<'a> {
+struct CommandWords<'a> {
     words: Vec<&'a str>,
     command: Option<&'a str>,
 }
 
-impl<'a> Typed<'a> {
+impl<'a> CommandWords<'a> {
     fn of(words: &'a [OsString]) -> Self {
         let words: Vec<_> = words.iter().skip(1).filter_map(|word| word.to_str()).collect();
         let arguments = Arguments::command();

@@ -8,16 +8,16 @@ use std::time::Duration;
 use capture::live::LiveSource;
 use engine::run::Control;
 use packet::Span;
-use session::reading::Opened;
+use session::reading::OpenSources;
 
 /// Says what has to be known before frames come, and sets the end.
 pub(crate) fn begin_for(
     duration: Option<Span>,
-    opened: &Opened,
+    opened: &OpenSources,
     control: &Arc<Control>,
     quiet: bool,
 ) {
-    if matches!(opened, Opened::Files(_)) {
+    if matches!(opened, OpenSources::Files(_)) {
         return;
     }
     announce(opened.listening(), quiet);

@@ -1,6 +1,6 @@
 //! `wirelens recover`: what a killed run left behind becomes a file again.
 
-use sink::{Existing, Recovered};
+use sink::{Existing, RecoveryReport};
 
 use crate::args::RecoverArguments;
 use crate::failure::{Failure, Status};
@@ -18,7 +18,8 @@ pub(crate) fn run(arguments: &RecoverArguments) -> Result<Status, Failure> {
         }
     };
     let existing = if arguments.force { Existing::Replace } else { Existing::Refuse };
-    let Recovered { format, row_count, cut_bytes } = sink::recover(partial, &target, existing)?;
+    let RecoveryReport { format, row_count, cut_bytes } =
+        sink::recover(partial, &target, existing)?;
     if !arguments.quiet {
         let (partial, target) = (partial.display(), target.display());
         eprintln!("{target}: rows recovered from {partial}: {row_count}, as {format}");

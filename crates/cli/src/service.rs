@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use capture::Progress;
 pub(crate) use service::Service;
-use service::Started;
+use service::ServiceEnvironment;
 use session::reading::Inputs;
 
 use crate::run::tell_line;
@@ -18,7 +18,8 @@ static SERVICE: OnceLock<Service> = OnceLock::new();
 pub(crate) fn find() {
     let names = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
     let [socket, watchdog_usec, watchdog_pid] = names.map(environment);
-    let started = Started { socket, watchdog_usec, watchdog_pid, pid: std::process::id() };
+    let started =
+        ServiceEnvironment { socket, watchdog_usec, watchdog_pid, pid: std::process::id() };
     match Service::found(&started, tell_line) {
         Ok(service) => service.into_iter().for_each(|service| drop(SERVICE.set(service))),
         Err(wrong) => tell_line(&wrong),

@@ -1,14 +1,14 @@
 //! The lines at the end, on standard error: what was read and what became of it.
 
-use session::reading::{Inputs, Received};
-use session::run::Finished;
+use session::reading::{Inputs, ReceiveOutcome};
+use session::run::SessionOutcome;
 use session::summary::{SourceSummary, StageSummary, names, own_lines, stage_lines};
 
 use crate::failure::{Failure, Status};
 
 /// Prints the summary of a session: its inputs, and each of its applications.
-pub(crate) fn finished(finished: &Finished, quiet: bool) -> Result<Status, Failure> {
-    let Finished { inputs, received, closings, besides, .. } = finished;
+pub(crate) fn finished(finished: &SessionOutcome, quiet: bool) -> Result<Status, Failure> {
+    let SessionOutcome { inputs, received, closings, besides, .. } = finished;
     // With sources of its own, each block of lines has the names of what was read.
     if !quiet && matches!(closings.as_slice(), [(_, closing)] if !closing.own.is_empty()) {
         eprintln!("{}:", names(inputs));
@@ -48,7 +48,7 @@ pub(crate) fn finished(finished: &Finished, quiet: bool) -> Result<Status, Failu
 pub(crate) fn print(
     inputs: &Inputs,
     quiet: bool,
-    received: &Received,
+    received: &ReceiveOutcome,
     stage: Option<&StageSummary<'_>>,
 ) -> Result<Status, Failure> {
     if let Some(reason) = received.refused_filter() {

@@ -39,7 +39,7 @@ pub enum TrainCommand {
   wirelens train classify --testbed testbed-runs/services -o models/services --plots plots
 
 Time: each shipped model took a quarter of an hour on two cores.")]
-    Classify(HandedOn),
+    Classify(PythonOptions),
     /// Train small forests that classify packets for `wirelens packetlog`, on labelled captures
     ///
     /// Needs the Python package with its extra `train`; docs/guide/packetlog-train.md explains
@@ -49,7 +49,7 @@ Time: each shipped model took a quarter of an hour on two cores.")]
   wirelens train packetlog -r testbed-runs/congestion -o queue --use congestion
 
 Time: the shipped model took a quarter of an hour on two cores.")]
-    Packetlog(HandedOn),
+    Packetlog(PythonOptions),
     /// Train networks that identify congestion controls for `wirelens cca`, on testbed runs
     ///
     /// Needs the Python package with its extra `train`, and PyTorch; docs/guide/cca-train.md
@@ -59,7 +59,7 @@ Time: the shipped model took a quarter of an hour on two cores.")]
   wirelens train cca -r testbed-runs/congestion -o queue --durations 100ms --recipe paper
 
 Time: the shipped model took a quarter of an hour on two cores.")]
-    Cca(HandedOn),
+    Cca(PythonOptions),
     /// Train a network that predicts packet latencies for either queue of an L4S router
     ///
     /// Needs the Python package with its extra `train`, and PyTorch; docs/guide/l4s-predict.md
@@ -68,7 +68,7 @@ Time: the shipped model took a quarter of an hour on two cores.")]
   wirelens train l4s -r mine.parquet -o models/mine
 
 Time: about ten minutes on one core.")]
-    L4s(HandedOn),
+    L4s(PythonOptions),
 }
 
 /// Arguments of `wirelens eval`.
@@ -91,7 +91,7 @@ pub enum EvalCommand {
   wirelens eval classify --model models/services --testbed testbed-runs/other -o services.md
 
 Time: some minutes for the runs of a data set.")]
-    Classify(HandedOn),
+    Classify(PythonOptions),
     /// Evaluate packet log forests on labelled captures, compared with NetBeacon and a port table
     ///
     /// Needs the Python package with its extra `train`; docs/guide/packetlog-train.md explains how
@@ -101,7 +101,7 @@ Time: some minutes for the runs of a data set.")]
   wirelens eval packetlog --model models/mine -r new --trained-on attacks -o mine.md
 
 Time: some minutes for the runs of a data set.")]
-    Packetlog(HandedOn),
+    Packetlog(PythonOptions),
     /// Evaluate a model of congestion controls on held-out testbed runs
     ///
     /// Needs the Python package with its extra `train`, and PyTorch; docs/guide/cca-train.md
@@ -110,7 +110,7 @@ Time: some minutes for the runs of a data set.")]
   wirelens eval cca --model models/queue -r testbed-runs/other
 
 Time: some minutes for the runs of a data set.")]
-    Cca(HandedOn),
+    Cca(PythonOptions),
     /// Compare rules that choose the L4S queue of each packet, or predictors of latencies
     ///
     /// Rules are compared in a simulated network (docs/guide/l4s.md), predictors on traces
@@ -122,13 +122,13 @@ Time: some minutes for the runs of a data set.")]
   wirelens eval l4s --predict mine.parquet
 
 Time: a minute or two on two cores for rules; half an hour and more for a trace.")]
-    L4s(HandedOn),
+    L4s(PythonOptions),
 }
 
 /// Options that the Python package reads.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
-pub struct HandedOn {
+pub struct PythonOptions {
     /// Options; `--help` lists them
     #[arg(value_name = "OPTIONS", trailing_var_arg = true, allow_hyphen_values = true)]
     pub options: Vec<OsString>,
@@ -157,7 +157,7 @@ pub(crate) fn run_eval(arguments: &EvalArguments, host: &Host) -> Result<Status,
 fn hand_on(
     command: &'static str,
     module: &'static str,
-    handed: &HandedOn,
+    handed: &PythonOptions,
     host: &Host,
 ) -> Result<Status, Failure> {
     let program = env::current_exe().unwrap_or_default();

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use engine::run::Control;
-use session::run::{Again, Finished, Plan, RunError, Session};
+use session::run::{Again, Plan, RunError, Session, SessionOutcome};
 use store::Store;
 use terminal::{Facts, First, Glyphs, Messages};
 
@@ -42,7 +42,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
              browser",
         ));
     }
-    let to_stdout = |one: &&session::run::Planned| {
+    let to_stdout = |one: &&session::run::PlannedApplication| {
         one.output.as_ref().is_some_and(session::run::OutputSettings::is_stdout)
     };
     match plan.applications.iter().find(to_stdout) {
@@ -101,7 +101,7 @@ pub(crate) fn run(
     view: Option<View>,
     hangup: impl FnMut() -> Option<Again>,
     tell: fn(&str),
-) -> Result<Finished, RunError> {
+) -> Result<SessionOutcome, RunError> {
     let control = Arc::clone(&session.inputs().control);
     thread::scope(|scope| {
         let shown = view.map(|view| scope.spawn(|| view.show(&control)));

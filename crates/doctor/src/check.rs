@@ -1,4 +1,4 @@
-//! One thing that was looked at.
+//! One check.
 
 /// How it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -26,10 +26,10 @@ impl Level {
     }
 }
 
-/// One thing that was looked at: what was seen, what is wanted, and what changes it.
+/// One check: what was seen, what is wanted, and what changes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
-    /// What was looked at, and where.
+    /// What was examined, and where.
     pub name: String,
     /// How it is.
     pub level: Level,

@@ -26,7 +26,7 @@ pub struct Place {
     pub path: PathBuf,
     /// Bytes that may be written there at most; nothing where nothing limits it.
     pub budget: Option<u64>,
-    /// Whether what is written grows for as long as a run goes on.
+    /// Whether what is written grows for as long as a run continues.
     pub is_growing: bool,
 }
 

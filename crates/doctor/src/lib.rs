@@ -26,12 +26,12 @@ pub use disk::Place;
 pub use shown::{json, text, width_of};
 use system::System;
 
-/// Interfaces that are looked at where none is named.
+/// Interfaces that are examined where none is named.
 const INTERFACES_MAX: usize = 8;
 
 /// What is to be examined.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct DoctorRequest {
     /// Interfaces that are to be listened on; if there is none, all that are up.
     pub interfaces: Vec<String>,
     /// Where a run would write; if there is no settings file, the current folder.
@@ -50,7 +50,7 @@ pub struct Asked {
 
 /// Examines this machine.
 #[must_use]
-pub fn examine(asked: &Asked) -> Vec<Check> {
+pub fn examine(asked: &DoctorRequest) -> Vec<Check> {
     let system = System::of(PathBuf::from("/"));
     let mut checks = vec![kernel::release(&system)];
     checks.extend(settings(asked));
@@ -71,7 +71,7 @@ pub fn has_problem(checks: &[Check]) -> bool {
     checks.iter().any(|check| check.level == Level::Problem)
 }
 
-fn settings(asked: &Asked) -> Option<Check> {
+fn settings(asked: &DoctorRequest) -> Option<Check> {
     let (path, mistakes) = asked.settings.as_ref()?;
     let path = path.display();
     Some(match mistakes.as_slice() {

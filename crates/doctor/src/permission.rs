@@ -18,15 +18,15 @@ const OF_TAPS: [(&str, u32); 4] =
 /// Has the rights of `CAP_BPF` and `CAP_PERFMON` as well.
 const SYS_ADMIN: u32 = 21;
 
-/// What became of a packet socket that receives nothing and is closed again.
-pub(crate) struct Tried {
+/// The outcome of a packet socket that receives nothing and is closed again.
+pub(crate) struct SocketProbe {
     /// The socket, and its ring of the kind that captures have.
     pub ring: Result<(), io::Error>,
     /// Whether several sockets can share an interface; nothing where that could not be tried.
     pub fanout: Option<bool>,
 }
 
-pub(crate) fn try_socket() -> Tried {
+pub(crate) fn try_socket() -> SocketProbe {
     let open = || -> io::Result<PacketSocket> {
         let socket = PacketSocket::open()?;
         let page = u32::try_from(page_size_bytes()).unwrap_or(4096);
@@ -41,8 +41,8 @@ pub(crate) fn try_socket() -> Tried {
         Ok(socket)
     };
     match open() {
-        Ok(socket) => Tried { ring: Ok(()), fanout: try_fanout(&socket) },
-        Err(error) => Tried { ring: Err(error), fanout: None },
+        Ok(socket) => SocketProbe { ring: Ok(()), fanout: try_fanout(&socket) },
+        Err(error) => SocketProbe { ring: Err(error), fanout: None },
     }
 }
 
@@ -53,7 +53,7 @@ fn try_fanout(socket: &PacketSocket) -> Option<bool> {
     Some(socket.make_fanout().is_ok())
 }
 
-pub(crate) fn capture(tried: &Tried, program: &Path) -> Check {
+pub(crate) fn capture(tried: &SocketProbe, program: &Path) -> Check {
     let give = || format!("sudo setcap cap_net_raw=eip {}", program.display());
     match &tried.ring {
         Ok(()) => {

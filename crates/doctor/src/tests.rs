@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::card::Facts;
-use crate::permission::Tried;
+use crate::permission::SocketProbe;
 
 /// A root with these files.
 fn root(files: &[(&str, &str)]) -> (TempDir, System) {
@@ -118,14 +118,15 @@ fn a_machine_as_it_should_be_has_nothing_to_change() {
 #[test]
 fn a_missing_permission_is_a_problem_with_the_line_that_gives_it() {
     let program = Path::new("/usr/bin/wirelens");
-    let refused = |code| Tried { ring: Err(io::Error::from_raw_os_error(code)), fanout: None };
+    let refused =
+        |code| SocketProbe { ring: Err(io::Error::from_raw_os_error(code)), fanout: None };
     let check = permission::capture(&refused(1), program);
     assert_eq!(check.level, Level::Problem);
     assert_eq!(check.change, "sudo setcap cap_net_raw=eip /usr/bin/wirelens");
     assert!(check.seen.contains("CAP_NET_RAW"));
     assert_eq!(permission::capture(&refused(97), program).change, "sudo modprobe af_packet");
     assert_eq!(permission::capture(&refused(22), program).level, Level::Problem);
-    let fine = permission::capture(&Tried { ring: Ok(()), fanout: Some(true) }, program);
+    let fine = permission::capture(&SocketProbe { ring: Ok(()), fanout: Some(true) }, program);
     assert_eq!(fine.level, Level::Ok);
 }
 
@@ -191,11 +192,11 @@ fn text_fits_and_command_lines_are_whole() {
 
 #[test]
 fn this_machine_can_be_examined() {
-    let asked = Asked {
+    let asked = DoctorRequest {
         interfaces: vec![String::from("lo"), String::from("no-such-one")],
         settings: Some((PathBuf::from("a.toml"), vec![String::from("a.toml:1: wrong")])),
         onnx_refusal: Some(String::from("not\n found")),
-        ..Asked::default()
+        ..DoctorRequest::default()
     };
     let checks = examine(&asked);
     assert_eq!(named(&checks, "interface no-such-one").level, Level::Problem);

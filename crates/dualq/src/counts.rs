@@ -1,4 +1,4 @@
-//! What became of every packet.
+//! The outcome of every packet.
 
 use crate::router::{DropCause, MarkCause, Queue};
 
@@ -29,7 +29,7 @@ impl<T> OfQueue<T> {
     }
 }
 
-/// What became of the packets of a queue:
+/// The outcome of the packets of a queue:
 /// `received = sent + dropped_full + dropped_early + dropped_late + waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {

@@ -22,6 +22,6 @@ pub use counts::{Counts, OfQueue};
 pub use draws::Draws;
 pub use ecn::Ecn;
 pub use router::{
-    Arrival, DropCause, Entered, Fate, Left, MarkCause, Packet, Queue, Router, State,
+    Arrival, Departure, DropCause, EnqueueOutcome, Fate, MarkCause, Packet, Queue, Router, State,
 };
 pub use settings::{Aqm, Mode, Scheduler, Settings, SettingsError};

@@ -24,7 +24,7 @@ pub struct Packet {
     pub len: u32,
     /// Its ECN field.
     pub ecn: Ecn,
-    /// Whatever its sender wants to know it by; not looked at.
+    /// Whatever its sender wants to know it by; ignored.
     pub tag: u64,
 }
 
@@ -57,9 +57,9 @@ pub enum MarkCause {
     Threshold,
 }
 
-/// What became of an arrival.
+/// The outcome of an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entered {
+pub struct EnqueueOutcome {
     /// Which queue it was for.
     pub queue: Queue,
     /// Why it did not enter, where it did not.
@@ -77,7 +77,7 @@ pub enum Fate {
 
 /// A packet that leaves its queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Left {
+pub struct Departure {
     /// The packet, CE where it was marked.
     pub packet: Packet,
     /// Which queue it leaves.
@@ -149,7 +149,7 @@ impl Router {
         &self.settings
     }
 
-    /// What became of the packets of each queue so far.
+    /// The outcome of the packets of each queue so far.
     #[must_use]
     pub fn counts(&self) -> OfQueue<Counts> {
         let mut counts = self.counts;
@@ -189,7 +189,7 @@ impl Router {
     }
 
     /// Takes in a packet, or drops it.
-    pub fn arrive(&mut self, arrival: Arrival) -> Entered {
+    pub fn arrive(&mut self, arrival: Arrival) -> EnqueueOutcome {
         let Arrival { mut packet, at_ns } = arrival;
         self.advance(at_ns);
         let queue = self.queue_of(packet.ecn);
@@ -198,7 +198,7 @@ impl Router {
             Ok(mark) => self.mark(queue, &mut packet, mark),
             Err(cause) => {
                 self.counts.of_mut(queue).drop(cause);
-                return Entered { queue, dropped: Some(cause) };
+                return EnqueueOutcome { queue, dropped: Some(cause) };
             }
         }
         let len = self.queues.of(queue).len();
@@ -206,12 +206,12 @@ impl Router {
         *self.bytes.of_mut(queue) += u64::from(packet.len);
         let waiting = Waiting { packet, entered_ns: self.now_ns, heeds_threshold };
         self.queues.of_mut(queue).push_back(waiting);
-        Entered { queue, dropped: None }
+        EnqueueOutcome { queue, dropped: None }
     }
 
     /// The link is free: takes a packet from the head of a queue. Where it is dropped, the link
     /// is still free, and this is to be called again. `None` while nothing waits.
-    pub fn leave(&mut self, now_ns: u64) -> Option<Left> {
+    pub fn leave(&mut self, now_ns: u64) -> Option<Departure> {
         self.advance(now_ns);
         let Some(queue) = self.next_queue() else {
             self.credit = first_credit(&self.settings);
@@ -234,7 +234,7 @@ impl Router {
                 Fate::Dropped(cause)
             }
         };
-        Some(Left { packet, queue, entered_ns, fate })
+        Some(Departure { packet, queue, entered_ns, fate })
     }
 
     fn advance(&mut self, now_ns: u64) {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use dualq::{
-    Arrival, DropCause, Ecn, Fate, Left, MarkCause, Packet, Queue, Router, Settings, State,
+    Arrival, Departure, DropCause, Ecn, Fate, MarkCause, Packet, Queue, Router, Settings, State,
 };
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ fn arrive(router: &mut Router, ecn: Ecn, at_ns: u64) -> Option<DropCause> {
 }
 
 /// What leaves when the link is free, with the state that decided.
-fn leave(router: &mut Router, at_ns: u64) -> Option<(State, Left)> {
+fn leave(router: &mut Router, at_ns: u64) -> Option<(State, Departure)> {
     let state = router.state(at_ns);
     router.leave(at_ns).map(|left| (state, left))
 }
@@ -58,7 +58,7 @@ fn overload(
     settings: &str,
     percent: (u64, u64),
     for_ms: u64,
-    mut then: impl FnMut(f64, &Left),
+    mut then: impl FnMut(f64, &Departure),
 ) -> Router {
     let mut router = router(settings);
     let (mut l4s, mut classic) = (0, 0);
@@ -224,7 +224,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 }
 
 /// Drives a router and checks what has to hold at each call.
-fn drive(settings: Settings, calls: &[(u64, Call)]) -> Result<Vec<Left>, TestCaseError> {
+fn drive(settings: Settings, calls: &[(u64, Call)]) -> Result<Vec<Departure>, TestCaseError> {
     let mut router = Router::new(settings, 3, 0).unwrap();
     let (mut now_ns, mut all_left) = (0, Vec::new());
     let mut waiting: [std::collections::VecDeque<(u64, u64)>; 2] = Default::default();
@@ -264,7 +264,7 @@ fn drive(settings: Settings, calls: &[(u64, Call)]) -> Result<Vec<Left>, TestCas
 fn check_served(
     settings: &Settings,
     heads: [Option<(u64, u64)>; 2],
-    left: &Left,
+    left: &Departure,
 ) -> Result<(), TestCaseError> {
     if let (dualq::Scheduler::TimeShiftedFifo, [Some((_, l4s)), Some((_, classic))]) =
         (settings.scheduler, heads)
@@ -276,7 +276,11 @@ fn check_served(
 }
 
 /// The step marks what waited longer than it, and nothing else.
-fn check_threshold(settings: &Settings, now_ns: u64, left: &Left) -> Result<(), TestCaseError> {
+fn check_threshold(
+    settings: &Settings,
+    now_ns: u64,
+    left: &Departure,
+) -> Result<(), TestCaseError> {
     let is_step = settings.l4s_aqm == dualq::Aqm::Step && settings.min_qlen_step == 0;
     if is_step && left.queue == Queue::L4s && !settings.drop_early {
         let waited_longer = now_ns - left.entered_ns > settings.step_ns;

@@ -27,7 +27,7 @@ pub struct Census {
     pub last: Timestamp,
     /// Frames stamped earlier than the frame before them.
     pub backwards: u64,
-    /// Frames of which the capture tells no time.
+    /// Frames of which the capture gives no time.
     pub unstamped: u64,
     /// Frames whose capture is shorter than they were on the wire.
     pub shortened: u64,

@@ -123,7 +123,7 @@ pub struct Columns {
 /// Values and schema disagree, a value is missing that must be there, or one batch of rows
 /// holds over 4 GiB of text or bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RowRefused {
+pub struct RowMismatch {
     /// The column at fault.
     pub column: usize,
 }
@@ -276,12 +276,12 @@ impl Columns {
 
     /// Appends one row; its values stand in the order of the schema. Nothing is
     /// allocated for it beyond what columns grow by: fill an array on the stack,
-    /// and [`clear`](Self::clear) instead of beginning anew.
+    /// and [`clear`](Self::clear) instead of starting again.
     ///
     /// # Errors
-    /// [`RowRefused`] where a value's kind is not its column's, or none is there and one must
+    /// [`RowMismatch`] where a value's kind is not its column's, or none is there and one must
     /// be; the row is left out whole.
-    pub fn push_row(&mut self, values: &[Value<'_>]) -> Result<(), RowRefused> {
+    pub fn push_row(&mut self, values: &[Value<'_>]) -> Result<(), RowMismatch> {
         let fits = values.len() == self.columns.len();
         let refused = if fits {
             self.columns.iter_mut().zip(values).position(|(column, &value)| !column.push(value))
@@ -292,7 +292,7 @@ impl Columns {
             for filled in &mut self.columns {
                 filled.truncate(self.row_count);
             }
-            return Err(RowRefused { column });
+            return Err(RowMismatch { column });
         }
         self.row_count += 1;
         Ok(())
@@ -306,16 +306,16 @@ impl Columns {
     /// These rows with more columns of the same rows behind theirs.
     ///
     /// # Errors
-    /// [`RowRefused`] where these are not the columns of `schema`, or not as many rows.
-    pub fn beside(&self, more: Self, schema: Schema) -> Result<Self, RowRefused> {
+    /// [`RowMismatch`] where these are not the columns of `schema`, or not as many rows.
+    pub fn beside(&self, more: Self, schema: Schema) -> Result<Self, RowMismatch> {
         let mut fields = self.schema.iter().chain(more.schema);
         let differs = schema.iter().position(|field| fields.next() != Some(field));
         let differs = differs.or_else(|| fields.next().map(|_| schema.len()));
         if let Some(column) = differs {
-            return Err(RowRefused { column });
+            return Err(RowMismatch { column });
         }
         if more.row_count != self.row_count {
-            return Err(RowRefused { column: self.schema.len() });
+            return Err(RowMismatch { column: self.schema.len() });
         }
         let columns = self.columns.iter().cloned().chain(more.columns).collect();
         Ok(Self { schema, columns, row_count: self.row_count })
@@ -348,13 +348,13 @@ impl Columns {
     }
 }
 
-impl fmt::Display for RowRefused {
+impl fmt::Display for RowMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a row's value {} is not what its column declares", self.column)
     }
 }
 
-impl std::error::Error for RowRefused {}
+impl std::error::Error for RowMismatch {}
 
 #[cfg(test)]
 mod tests {
@@ -404,9 +404,9 @@ mod tests {
     fn a_refused_row_leaves_no_trace() {
         let mut rows = Columns::new(SCHEMA);
         let refused = rows.push_row(&[Value::Str("a"), Value::U16(3), Value::Null]);
-        assert_eq!(refused, Err(RowRefused { column: 1 }));
+        assert_eq!(refused, Err(RowMismatch { column: 1 }));
         let refused = rows.push_row(&[Value::Str("a"), Value::U64(3), Value::Str("b")]);
-        assert_eq!(refused, Err(RowRefused { column: 2 }));
+        assert_eq!(refused, Err(RowMismatch { column: 2 }));
         assert_eq!(rows, Columns::new(SCHEMA));
         assert!(rows.push_row(&[]).is_err());
     }
@@ -415,9 +415,9 @@ mod tests {
     fn a_missing_value_must_have_been_declared() {
         let mut rows = Columns::new(SCHEMA);
         let refused = rows.push_row(&[Value::Null, Value::U64(3), Value::U16(3)]);
-        assert_eq!(refused, Err(RowRefused { column: 0 }));
+        assert_eq!(refused, Err(RowMismatch { column: 0 }));
         assert_eq!(
-            RowRefused { column: 0 }.to_string(),
+            RowMismatch { column: 0 }.to_string(),
             "a row's value 0 is not what its column declares"
         );
     }

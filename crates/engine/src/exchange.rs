@@ -162,7 +162,7 @@ fn own<I: Copy, M, O: Own<I, M>>(
 }
 
 /// One thread for everything. Items are gathered all the same: an owner that
-/// profits from seeing many at once gains more than a copy within the cache costs.
+/// profits from seeing many in one call gains more than a copy within the cache costs.
 struct InPlace<I, O, F> {
     owner: O,
     pending: Vec<I>,

@@ -51,7 +51,7 @@ pub struct Outcome {
     pub without_key: u64,
     /// Packets whose capture ends before the headers that make the key.
     pub cut: u64,
-    /// Packets whose key cannot be told because a header is malformed, by cause.
+    /// Packets whose key cannot be determined because a header is malformed, by cause.
     pub malformed: MalformedCounts,
 }
 
@@ -167,7 +167,7 @@ impl<G: Grouping> GroupStage<G> {
         &self.outcome
     }
 
-    /// What was counted, and what became of the packets.
+    /// What was counted, and the outcome of the packets.
     #[must_use]
     pub fn finish(self) -> (Groups<G>, Outcome) {
         (self.groups, self.outcome)

@@ -32,7 +32,7 @@ pub struct ByFlow;
 
 /// Key of an address that every packet has in its narrow form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Unused;
+pub struct NoWideKey;
 
 /// Two IPv6 addresses: source, destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,7 +62,7 @@ pub struct FlowTally {
     pub first_is_high_to_low: bool,
 }
 
-impl KeyHash for Unused {
+impl KeyHash for NoWideKey {
     fn key_hash(&self, seed: HashSeed) -> u64 {
         seed.hash_word(0)
     }
@@ -165,11 +165,11 @@ impl Grouping for ByPair {
 
 impl Grouping for ByPort {
     type Narrow = ProtocolKey;
-    type Wide = Unused;
+    type Wide = NoWideKey;
     type Value = Tally;
 
     #[inline]
-    fn place(&self, frame: &Frame<'_>, _: Order) -> (Place<ProtocolKey, Unused>, Tally) {
+    fn place(&self, frame: &Frame<'_>, _: Order) -> (Place<ProtocolKey, NoWideKey>, Tally) {
         (
             ports_of(frame).map_or(Place::Absent, Place::Narrow),
             Tally::of_packet(frame.record.wire_len),
@@ -187,11 +187,11 @@ fn ports_of(frame: &Frame<'_>) -> Option<ProtocolKey> {
 
 impl Grouping for ByProtocol {
     type Narrow = ProtocolKey;
-    type Wide = Unused;
+    type Wide = NoWideKey;
     type Value = Tally;
 
     #[inline]
-    fn place(&self, frame: &Frame<'_>, _: Order) -> (Place<ProtocolKey, Unused>, Tally) {
+    fn place(&self, frame: &Frame<'_>, _: Order) -> (Place<ProtocolKey, NoWideKey>, Tally) {
         let layers = &frame.record.layers;
         let place = match layers.network {
             Network::Ipv4 | Network::Ipv6 => {
@@ -208,11 +208,11 @@ impl Grouping for ByProtocol {
 
 impl Grouping for ByFlow {
     type Narrow = FlowKey;
-    type Wide = Unused;
+    type Wide = NoWideKey;
     type Value = FlowTally;
 
     #[inline]
-    fn place(&self, frame: &Frame<'_>, order: Order) -> (Place<FlowKey, Unused>, FlowTally) {
+    fn place(&self, frame: &Frame<'_>, order: Order) -> (Place<FlowKey, NoWideKey>, FlowTally) {
         let mut value = FlowTally {
             tally: Tally::of_packet(frame.record.wire_len),
             first: order,

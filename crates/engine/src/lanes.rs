@@ -1,4 +1,4 @@
-//! One stream, looked at by several threads, in order by whoever needs order.
+//! One stream, examined by several threads, in order where order matters.
 //!
 //! A [`Lane`] takes in every item of a stream, in order; lanes run side by side, and each may name
 //! others that have to be done with an item before it. Any thread takes the lane that is furthest
@@ -6,7 +6,7 @@
 //! many threads there are.
 //!
 //! **Bounds.** As many items are read ahead as are said; who reads waits while the first of them is
-//! still needed. An item that all are done with is handed back to be filled anew.
+//! still needed. An item that all are done with is handed back to be refilled.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ pub trait Lane<T>: Send {
 }
 
 /// A lane, and the places of those that go before it.
-pub struct Placed<L> {
+pub struct LaneNode<L> {
     /// What is done.
     pub lane: L,
     /// Lanes that have to be done with an item before this one; they stand before it.
@@ -37,7 +37,7 @@ struct Board<T> {
     next: Vec<u64>,
     /// Of each lane: whether a thread is at it.
     is_busy: Vec<bool>,
-    /// Items that are filled anew.
+    /// Items that are refilled.
     spare: Vec<T>,
     /// Whether the stream has ended.
     has_ended: bool,
@@ -47,14 +47,14 @@ struct Board<T> {
 
 /// What all threads share.
 struct Shared<L, T> {
-    lanes: Vec<Placed<Mutex<L>>>,
+    lanes: Vec<LaneNode<Mutex<L>>>,
     board: Mutex<Board<T>>,
     changed: Condvar,
 }
 
 impl<T> Board<T> {
     /// The lane that is furthest behind among those that have an item, and the item.
-    fn ready<L>(&self, lanes: &[Placed<L>]) -> Option<(usize, Arc<T>)> {
+    fn ready<L>(&self, lanes: &[LaneNode<L>]) -> Option<(usize, Arc<T>)> {
         let last = self.first + self.items.len() as u64;
         let of = |lane: usize| self.next.get(lane).copied().unwrap_or_default();
         let is_ready = |&lane: &usize| {
@@ -159,7 +159,7 @@ impl<L: Lane<T>, T: Send + Sync> Shared<L, T> {
     }
 }
 
-/// Tells the others where a thread panics, so that they do not wait for it.
+/// Informs the other threads if one panics, so that they do not wait for it.
 struct Told<'a, L: Lane<T>, T: Send + Sync>(&'a Shared<L, T>);
 
 impl<L: Lane<T>, T: Send + Sync> Drop for Told<'_, L, T> {
@@ -175,7 +175,7 @@ impl<L: Lane<T>, T: Send + Sync> Drop for Told<'_, L, T> {
 /// fills an item, one that was used before where there is one, until the stream ends. At most
 /// `ahead_max` are kept. Returns the lanes.
 pub fn run_lanes<L, T>(
-    lanes: Vec<Placed<L>>,
+    lanes: Vec<LaneNode<L>>,
     thread_count: usize,
     ahead_max: usize,
     next: impl FnMut(Option<T>) -> Option<T>,
@@ -185,10 +185,10 @@ where
     T: Send + Sync,
 {
     let count = lanes.len();
-    let in_order = |(at, placed): (usize, &Placed<L>)| placed.after.iter().all(|&one| one < at);
+    let in_order = |(at, placed): (usize, &LaneNode<L>)| placed.after.iter().all(|&one| one < at);
     debug_assert!(lanes.iter().enumerate().all(in_order), "lanes wait for those before them");
     let lanes = lanes.into_iter();
-    let lanes = lanes.map(|Placed { lane, after }| Placed { lane: Mutex::new(lane), after });
+    let lanes = lanes.map(|LaneNode { lane, after }| LaneNode { lane: Mutex::new(lane), after });
     let shared = Shared {
         lanes: lanes.collect(),
         board: Mutex::new(Board {
@@ -260,7 +260,7 @@ mod tests {
                 let after: Vec<_> = if place % 3 == 2 { (0..place).collect() } else { vec![] };
                 let seen = Vec::new();
                 let lane = Noting { seen, done: &done, place, after: after.clone(), work };
-                Placed { lane, after }
+                LaneNode { lane, after }
             });
             let (mut made, mut filled) = (0, 0);
             let lanes = run_lanes(lanes.collect(), thread_count, ahead_max, |spare| {
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_panic_ends_all() {
-        let lanes = (0..3).map(|_| Placed { lane: Fails, after: vec![] }).collect();
+        let lanes = (0..3).map(|_| LaneNode { lane: Fails, after: vec![] }).collect();
         let mut item = 0;
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             run_lanes(lanes, 3, 4, |_| {

@@ -54,12 +54,12 @@ impl Hasher for HandedOn {
 
 type Generation<K, V> = HashMap<Hashed<K>, V, BuildHasherDefault<HandedOn>>;
 
-/// A value for each key that was seen of late.
-pub(crate) struct Remembered<K, V> {
+/// A value for each key that was seen recently.
+pub(crate) struct GenerationCache<K, V> {
     parts: Vec<[Generation<K, V>; 2]>,
 }
 
-impl<K: Copy + Eq, V: Copy> Remembered<K, V> {
+impl<K: Copy + Eq, V: Copy> GenerationCache<K, V> {
     /// Nothing yet; memory follows use.
     pub(crate) fn new() -> Self {
         Self { parts: std::iter::repeat_with(Default::default).take(PARTITION_COUNT).collect() }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn what_came_first_stays() {
-        let mut known = Remembered::new();
+        let mut known = GenerationCache::new();
         for (hash, key) in keys(1000) {
             assert_eq!(known.first(hash, key, key % 2), (key % 2, 0));
             assert_eq!(known.first(hash, key, 7), (key % 2, 0));
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_what_is_forgotten_is_counted() {
-        let mut known = Remembered::new();
+        let mut known = GenerationCache::new();
         let (mut forgotten, count) = (0, 1_500_000);
         let mut often = 0;
         for (place, (hash, key)) in keys(count).enumerate() {

@@ -17,7 +17,7 @@ use rtrb::PushError;
 /// Items that cross together: enough that the cost of a crossing is shared.
 pub const CHUNK_LEN: usize = 256;
 
-/// What crosses at once: items, and behind them a mark.
+/// What crosses in one transfer: items, and behind them a mark.
 struct Chunk<T, M> {
     items: Vec<T>,
     mark: Option<M>,
@@ -46,7 +46,7 @@ pub struct Receiver<T, M> {
 
 /// The other end is gone: items can no longer be taken in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Closed;
+pub struct SendError;
 
 /// A queue of at most `capacity` items, rounded up to whole chunks, besides the
 /// chunk that each side has in hand. When it is full the sender waits: nothing
@@ -67,9 +67,9 @@ impl<T, M> Sender<T, M> {
     /// Takes in one item; it crosses with its chunk, or at [`flush`](Self::flush).
     ///
     /// # Errors
-    /// [`Closed`] when the receiver is gone.
+    /// [`SendError`] when the receiver is gone.
     #[inline]
-    pub fn push(&mut self, item: T) -> Result<(), Closed> {
+    pub fn push(&mut self, item: T) -> Result<(), SendError> {
         self.pending.push(item);
         if self.pending.len() >= CHUNK_LEN { self.send(None) } else { Ok(()) }
     }
@@ -84,19 +84,19 @@ impl<T, M> Sender<T, M> {
     ///
     /// # Errors
     /// As [`flush`](Self::flush).
-    pub fn mark(&mut self, mark: M) -> Result<(), Closed> {
+    pub fn mark(&mut self, mark: M) -> Result<(), SendError> {
         self.send(Some(mark))
     }
 
     /// Sends what is pending, waiting for room.
     ///
     /// # Errors
-    /// [`Closed`] when the receiver is gone; what was pending is dropped.
-    pub fn flush(&mut self) -> Result<(), Closed> {
+    /// [`SendError`] when the receiver is gone; what was pending is dropped.
+    pub fn flush(&mut self) -> Result<(), SendError> {
         if self.pending.is_empty() { Ok(()) } else { self.send(None) }
     }
 
-    fn send(&mut self, mark: Option<M>) -> Result<(), Closed> {
+    fn send(&mut self, mark: Option<M>) -> Result<(), SendError> {
         let mut chunk = Chunk { items: mem::take(&mut self.pending), mark };
         loop {
             match self.full.push(chunk) {
@@ -104,7 +104,7 @@ impl<T, M> Sender<T, M> {
                 Err(PushError::Full(refused)) => chunk = refused,
             }
             if self.full.is_abandoned() {
-                return Err(Closed);
+                return Err(SendError);
             }
             let full = &self.full;
             self.shared.sender_bed.sleep_unless(|| full.slots() > 0 || full.is_abandoned());
@@ -237,7 +237,7 @@ mod tests {
         let (mut sender, receiver) = ring::<u64, ()>(128);
         drop(receiver);
         let refused = (0..1_000).find_map(|item| sender.push(item).err());
-        assert_eq!(refused, Some(Closed));
-        assert_eq!(sender.mark(()), Err(Closed));
+        assert_eq!(refused, Some(SendError));
+        assert_eq!(sender.mark(()), Err(SendError));
     }
 }

@@ -49,7 +49,7 @@ impl Control {
 
 /// What a run leaves.
 #[derive(Debug)]
-pub struct Finished<S, T> {
+pub struct RunOutcome<S, T> {
     /// The stage with everything folded in.
     pub stage: T,
     /// The sources as they ended, in their order: they hold their own reports.
@@ -100,7 +100,7 @@ pub fn run<S, T>(
     thread_count: usize,
     make_stage: impl Fn() -> T + Sync,
     control: &Control,
-) -> Finished<S, T>
+) -> RunOutcome<S, T>
 where
     S: Source + Send,
     T: Stage + Fold + Send,
@@ -133,7 +133,7 @@ where
     });
     let sources =
         slots.into_iter().map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
-    Finished { stage, sources: sources.collect() }
+    RunOutcome { stage, sources: sources.collect() }
 }
 
 /// Runs one stage over one source on this thread.

@@ -53,12 +53,12 @@ impl Default for SketchOptions {
     }
 }
 
-/// What became of keys.
+/// The outcome of keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SketchCounts {
     /// Windows that began.
     pub windows: u64,
-    /// Keys that found a bucket, in each window anew.
+    /// Keys that found a bucket, counted again in each window.
     pub admitted: u64,
     /// Keys that moved to another layer to make room.
     pub moved: u64,
@@ -163,7 +163,7 @@ impl Sketch {
     }
 
     /// The same with another rule: so many votes for each packet of a resident drive it out; with
-    /// [`u32::MAX`] nobody is ever driven out.
+    /// [`u32::MAX`] no key is ever evicted.
     #[must_use]
     pub fn with_votes(mut self, votes_to_evict: u32) -> Self {
         self.votes_to_evict = votes_to_evict.max(1);
@@ -176,7 +176,7 @@ impl Sketch {
         size_of_val(&*self.sets)
     }
 
-    /// What became of keys so far.
+    /// The outcome of keys so far.
     #[must_use]
     pub const fn counts(&self) -> &SketchCounts {
         &self.counts
@@ -194,13 +194,13 @@ impl Sketch {
         self.live == 0
     }
 
-    /// Asks for what is looked at first for a key, some packets ahead.
+    /// Asks for what is examined first for a key, some packets ahead.
     #[inline(always)]
     pub fn prefetch_labels(&self, hash: u64) {
         prefetch(&self.sets[self.set_of(0, hash)].labels);
     }
 
-    /// Asks for a key's bucket, when its labels have come, and tells where that seems to be.
+    /// Asks for a key's bucket, when its labels have come, and returns where that seems to be.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)]
     pub fn prefetch_bucket(&self, hash: u64) -> SketchHint {
@@ -221,7 +221,7 @@ impl Sketch {
         self.free_way(set).unwrap_or(0)
     }
 
-    /// Takes in a packet, and tells what its key has come to in this window, the packet included;
+    /// Takes in a packet, and returns the totals of its key in this window, the packet included;
     /// nothing of a key that found no bucket.
     #[inline]
     pub fn observe(&mut self, packet: SketchPacket) -> PacketSums {
@@ -249,7 +249,7 @@ impl Sketch {
         bucket.sums_into(sums);
     }
 
-    /// Takes in the rest of a merged frame whose first packet was observed just before, and tells
+    /// Takes in the rest of a merged frame whose first packet was observed just before, and returns
     /// what the key has come to; of a key that found no bucket nothing.
     #[cold]
     pub fn observe_run(&mut self, hash: u64, run: &PacketRun, sums: &mut PacketSums) {

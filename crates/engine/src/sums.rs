@@ -1,7 +1,7 @@
 //! Sizes of some packets and gaps between them, added up.
 //!
 //! Everything kept is a whole number, so that sums are exact and do not depend on how packets are
-//! cut into batches. Means and variances are taken when somebody asks.
+//! cut into batches. Means and variances are taken when someone asks.
 
 /// What packets of one key came to: 80 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,7 +91,7 @@ impl PacketSums {
     };
 
     /// Takes in a packet that came so long after the one before it; of the first packet the gap is
-    /// not looked at.
+    /// ignored.
     #[inline]
     pub fn add(&mut self, size: u32, gap_ns: u64, is_marked: bool) {
         if self.packets > 0 {
@@ -172,8 +172,8 @@ fn mean(count: u32, sum: u64) -> f64 {
     whole(sum) / f64::from(count.max(1))
 }
 
-/// As a float, up to 2⁶³, where it stops. Processors convert signed numbers at once, others in six
-/// steps.
+/// As a float, up to 2⁶³, where it stops. Processors convert signed numbers in one instruction,
+/// others in six steps.
 #[inline(always)]
 #[allow(clippy::cast_precision_loss)]
 fn whole(number: u64) -> f64 {

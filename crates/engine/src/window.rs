@@ -13,7 +13,7 @@ use packet::{Batch, HashSeed, KeyHash, Span, Timestamp};
 
 use crate::exchange::{Extract, Outlet, Own};
 use crate::group::{Grouping, Groups, Order, Outcome, Place};
-use crate::remembered::Remembered;
+use crate::remembered::GenerationCache;
 use crate::table::Entry as _;
 
 /// How far the stamps of a capture may run backwards before a packet is late.
@@ -52,12 +52,12 @@ pub struct WindowOwner<G: Grouping> {
     /// By start, oldest first.
     open: VecDeque<(Timestamp, Groups<G>)>,
     /// What first packets decided, which windows do not end.
-    narrow_first: Remembered<G::Narrow, bool>,
-    wide_first: Remembered<G::Wide, bool>,
+    narrow_first: GenerationCache<G::Narrow, bool>,
+    wide_first: GenerationCache<G::Wide, bool>,
 }
 
 /// Closed windows of one owner, by start.
-pub type Closed<G> = Vec<(Timestamp, Groups<G>)>;
+pub type ClosedWindows<G> = Vec<(Timestamp, Groups<G>)>;
 
 impl<G: Grouping> WindowExtract<G> {
     /// Windows of length `window`, which must be positive.
@@ -155,8 +155,8 @@ impl<G: Grouping> WindowOwner<G> {
             seed,
             key_count_max,
             open: VecDeque::new(),
-            narrow_first: Remembered::new(),
-            wide_first: Remembered::new(),
+            narrow_first: GenerationCache::new(),
+            wide_first: GenerationCache::new(),
         }
     }
 
@@ -188,7 +188,7 @@ impl<G: Grouping> WindowOwner<G> {
 }
 
 impl<G: Grouping> Own<Item<G::Narrow, G::Wide, G::Value>, Timestamp> for WindowOwner<G> {
-    type Part = Closed<G>;
+    type Part = ClosedWindows<G>;
 
     #[inline]
     fn on_item(&mut self, mut item: Item<G::Narrow, G::Wide, G::Value>) {
@@ -202,7 +202,7 @@ impl<G: Grouping> Own<Item<G::Narrow, G::Wide, G::Value>, Timestamp> for WindowO
         groups.forgotten += forgotten;
     }
 
-    fn on_mark(&mut self, open_from: Timestamp) -> Closed<G> {
+    fn on_mark(&mut self, open_from: Timestamp) -> ClosedWindows<G> {
         let closed = self.open.iter().take_while(|(start, _)| *start < open_from).count();
         self.open.drain(..closed).collect()
     }
@@ -210,7 +210,7 @@ impl<G: Grouping> Own<Item<G::Narrow, G::Wide, G::Value>, Timestamp> for WindowO
 
 /// Folds the parts of all owners into whole windows, oldest first.
 #[must_use]
-pub fn fold_windows<G: Grouping>(parts: Vec<Closed<G>>) -> Closed<G> {
+pub fn fold_windows<G: Grouping>(parts: Vec<ClosedWindows<G>>) -> ClosedWindows<G> {
     let mut windows: std::collections::BTreeMap<Timestamp, Groups<G>> =
         std::collections::BTreeMap::new();
     for (start, groups) in parts.into_iter().flatten() {

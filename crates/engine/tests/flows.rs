@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use engine::exchange::Own as _;
 use engine::flow::{
-    AllEnded, EndReason, FlowClock, FlowCounts, FlowMark, FlowOptions, FlowOwner, FlowPacket,
+    AllFlows, EndReason, FlowClock, FlowCounts, FlowMark, FlowOptions, FlowOwner, FlowPacket,
     FlowRecord, FlowRest, FlowStatistics, MarkKind, PerFlow,
 };
 use engine::{PARTITION_COUNT, Partition};
@@ -54,11 +54,11 @@ fn run<S: PerFlow>(
 ) -> (Vec<Ended<S>>, FlowCounts, FlowClock) {
     let mut clock = FlowClock::new(options.idle_timeout, options.window);
     let mut owners: Vec<_> =
-        (0..owner_count).map(|_| FlowOwner::<S, _>::new(options, AllEnded::default())).collect();
+        (0..owner_count).map(|_| FlowOwner::<S, _>::new(options, AllFlows::default())).collect();
     let mut ended = Vec::new();
     let mut rests = Vec::new();
     let mut counts = FlowCounts::default();
-    let mut mark_all = |owners: &mut Vec<FlowOwner<S, AllEnded<S>>>, mark: FlowMark| {
+    let mut mark_all = |owners: &mut Vec<FlowOwner<S, AllFlows<S>>>, mark: FlowMark| {
         for owner in owners {
             let part = owner.on_mark(mark);
             counts.fold(&part.counts);
@@ -84,7 +84,7 @@ fn run<S: PerFlow>(
     (ended, counts, clock)
 }
 
-/// A flow that goes on, after the guide.
+/// An open flow, as the guide defines it.
 struct Open {
     record: FlowRecord,
     began: Timestamp,
@@ -433,7 +433,7 @@ fn frames_without_stamps_share_a_time() {
 #[test]
 fn the_heaviest_flows_are_told_while_they_go_on() {
     let mut owner =
-        FlowOwner::<(), _>::new(FlowOptions::default(), AllEnded::default()).with_live(3);
+        FlowOwner::<(), _>::new(FlowOptions::default(), AllFlows::default()).with_live(3);
     let packets: Vec<_> = (0..50u32)
         .flat_map(|flow| {
             (0..=flow).map(move |turn| {
@@ -482,7 +482,7 @@ fn packets_before_the_first_stamp_take_it() {
 fn a_flow_without_stamps_does_not_hold_up_the_others() {
     let start = 1_700_000_000i64;
     for kind in [MarkKind::Tick, MarkKind::Step] {
-        let mut owner = FlowOwner::<(), _>::new(FlowOptions::default(), AllEnded::default());
+        let mut owner = FlowOwner::<(), _>::new(FlowOptions::default(), AllFlows::default());
         let unknown = Timestamp::UNKNOWN.as_ns();
         owner.on_item(packet(key(1, false), unknown, FlowDirection::LowToHigh, ACK));
         let at = |seconds: i64| Timestamp::from_parts(start + seconds, 0);

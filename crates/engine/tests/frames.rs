@@ -6,9 +6,9 @@ mod made;
 
 use engine::exchange::exchange;
 use engine::flow::{
-    AllEnded, Ended, EndedFlow, FlowClock, FlowExtract, FlowFrames, FlowMark, FlowOptions,
-    FlowOwner, FlowPacket, FlowRecord, FlowRest, FlowSlot, FromFrames, Held, MarkKind, PerFlow,
-    States, TakeEnded,
+    AllFlows, EndedFlow, FlowClock, FlowEnd, FlowExtract, FlowFrames, FlowMark, FlowOptions,
+    FlowOwner, FlowPacket, FlowRecord, FlowRest, FlowSink, FlowSlot, FlowState, FromFrames,
+    MarkKind, PerFlow, States,
 };
 use engine::run::{Control, run_one};
 use made::{Frames, any_packet, frames, number};
@@ -54,7 +54,7 @@ impl FromFrames for Heard {
         state.push(number(frame.bytes));
     }
 
-    fn on_end(&mut self, state: &mut Vec<u32>, ended: &Ended) {
+    fn on_end(&mut self, state: &mut Vec<u32>, ended: &FlowEnd) {
         self.ends.push((ended.record, ended.seen, state.clone()));
     }
 
@@ -75,7 +75,7 @@ impl FromFrames for Heard {
 /// Receives flows and forgets them.
 struct Forgotten;
 
-impl<S> TakeEnded<S> for Forgotten {
+impl<S> FlowSink<S> for Forgotten {
     const WANTS_ANY: bool = false;
 
     fn take(&mut self, _: &[EndedFlow<S>]) {}
@@ -94,9 +94,9 @@ impl PerFlow for Lens {
 #[derive(Default)]
 struct Taken(Vec<(FlowRecord, Vec<u32>)>);
 
-impl TakeEnded<Vec<u32>> for Taken {
+impl FlowSink<Vec<u32>> for Taken {
     fn take(&mut self, flows: &[EndedFlow<Vec<u32>>]) {
-        self.0.extend(flows.iter().map(|(record, Held(numbers))| (*record, numbers.clone())));
+        self.0.extend(flows.iter().map(|(record, FlowState(numbers))| (*record, numbers.clone())));
     }
 }
 
@@ -104,7 +104,7 @@ fn by_owners(source: &mut Frames, options: FlowOptions) -> Vec<(FlowRecord, Vec<
     let clock = FlowClock::new(options.idle_timeout, None);
     let mut extract = FlowExtract::new(SEED, clock);
     let mut all: Vec<(FlowRecord, Vec<u32>)> = Vec::new();
-    let make = || FlowOwner::<Lens, AllEnded<Lens>>::new(options, AllEnded::default());
+    let make = || FlowOwner::<Lens, AllFlows<Lens>>::new(options, AllFlows::default());
     exchange(source, &mut extract, make, 1, &Control::default(), |parts| {
         let (mut ended, mut rests) = (Vec::new(), Vec::new());
         for part in parts {

@@ -11,7 +11,7 @@ use history::{Ask, History, HistoryOptions};
 use store::query::{
     Aggregate, Filter, GroupsQuery, Measure, Order, OrderBy, RowsQuery, SeriesQuery, TimeRange,
 };
-use store::{Held, Store, Table, TableLimits};
+use store::{RowChunk, Store, Table, TableLimits};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 const START_NS: i64 = 1_764_028_800_000_000_000;
@@ -213,7 +213,7 @@ fn main() {
     });
     let read = || history.chunks(&table, &Ask { columns: Some(vec![5, 9, 11]), ..ask() });
     timed("reading three columns", read, |found| {
-        let bytes = found.chunks.iter().map(Held::columns).map(Columns::byte_count);
+        let bytes = found.chunks.iter().map(RowChunk::columns).map(Columns::byte_count);
         format!("{} bytes", bytes.sum::<usize>())
     });
 }

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::columns::Schema;
-use store::{Held, Store, Table};
+use store::{RowChunk, Store, Table};
 
 use crate::cache::Cache;
 use crate::hour::{HOUR_NS, Hour};
 use crate::index::{Index, StoredFile, is_folder_name};
-use crate::read::Opened;
+use crate::read::HistoryFile;
 use crate::rollup::{Rollup, rollups};
 use crate::state::Counters;
-use crate::write::{Lent, split, write};
+use crate::write::{ColumnsCow, split, write};
 
 /// Later files of an hour that was compacted before it is compacted again: rows that come late
 /// would otherwise have all of it written with every flush.
@@ -135,12 +135,12 @@ impl Keeper {
     fn write_table(
         &self,
         table: &Table,
-        held: &[Held],
+        held: &[RowChunk],
         written: &mut Vec<(String, StoredFile)>,
     ) -> Result<(), String> {
         self.write_rows(table.name(), table.schema(), held, written)?;
         for rollup in self.rollups_of(table).iter() {
-            let sums = [Held::own(rollup.sums(held))];
+            let sums = [RowChunk::own(rollup.sums(held))];
             self.write_rows(&rollup.name, rollup.schema, &sums, written)?;
         }
         Ok(())
@@ -150,7 +150,7 @@ impl Keeper {
         &self,
         name: &str,
         schema: Schema,
-        held: &[Held],
+        held: &[RowChunk],
         written: &mut Vec<(String, StoredFile)>,
     ) -> Result<(), String> {
         let now_ns = self.store.time_ns().unwrap_or_else(self.now_ns);
@@ -190,7 +190,7 @@ impl Keeper {
         let mut runs = vec![Vec::new()];
         for file in files {
             let is_damaged = locked(&self.damaged).contains(&file.numbers);
-            let opened = Opened::new(&file.path(&self.root, name), schema);
+            let opened = HistoryFile::new(&file.path(&self.root, name), schema);
             let is_same = !is_damaged && opened.is_ok_and(|opened| opened.is_same());
             match runs.last_mut() {
                 Some(run) if is_same => run.push(file),
@@ -213,13 +213,13 @@ impl Keeper {
         let columns: Vec<usize> = (0..schema.len()).collect();
         let groups = run.iter().flat_map(|file| {
             let path = file.path(&self.root, name);
-            let opened = Opened::new(&path, schema);
-            let count = opened.as_ref().map_or(1, Opened::group_count);
+            let opened = HistoryFile::new(&path, schema);
+            let count = opened.as_ref().map_or(1, HistoryFile::group_count);
             let columns = &columns;
             (0..count).map(move |group| {
                 let opened = opened.as_ref().map_err(Clone::clone)?;
                 let rows = guarded(|| opened.read(group, columns));
-                rows.map(Lent::Own).inspect_err(|why| self.found_damaged(name, file, why))
+                rows.map(ColumnsCow::Own).inspect_err(|why| self.found_damaged(name, file, why))
             })
         });
         match write(&self.root, name, compacted, schema, groups) {

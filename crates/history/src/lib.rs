@@ -33,7 +33,7 @@ use store::query::{Groups, GroupsQuery, Rows, RowsQuery, Series, SeriesQuery};
 use store::{Store, Table};
 
 pub use error::HistoryError;
-pub use query::{Ask, Found};
+pub use query::{Ask, QueryResult};
 pub use state::{HistoryState, TableHistory};
 
 use cache::{CACHE_BYTES_MAX, Cache};
@@ -149,7 +149,7 @@ impl History {
 
     /// Stored rows of a table, which need not be one of this run.
     #[must_use]
-    pub fn stored(&self, table: &str, schema: Schema, ask: &Ask<'_>) -> Found {
+    pub fn stored(&self, table: &str, schema: Schema, ask: &Ask<'_>) -> QueryResult {
         let index = self.keeper.read_index();
         self.keeper.stored(&index, table, schema, ask)
     }
@@ -157,7 +157,7 @@ impl History {
     /// Stored rows of a table and those in memory, open ones included, each once: for queries that
     /// take chunks.
     #[must_use]
-    pub fn chunks(&self, table: &Table, ask: &Ask<'_>) -> Found {
+    pub fn chunks(&self, table: &Table, ask: &Ask<'_>) -> QueryResult {
         self.keeper.all(table, ask)
     }
 
@@ -196,7 +196,7 @@ impl History {
     /// Sums by minute of stored rows and of those in memory; nothing where there is no such table.
     /// The filter and the columns are those of the table of sums.
     #[must_use]
-    pub fn sums(&self, table: &Table, name: &str, ask: &Ask<'_>) -> Option<Found> {
+    pub fn sums(&self, table: &Table, name: &str, ask: &Ask<'_>) -> Option<QueryResult> {
         self.keeper.sums(table, name, ask)
     }
 }

@@ -10,13 +10,13 @@ use store::query::{
     Aggregate, Filter, Groups, GroupsQuery, Measure, Number, Rows, RowsQuery, Series, SeriesQuery,
     TimeRange, time_column,
 };
-use store::{Held, Table, View};
+use store::{RowChunk, Table, View};
 
 use crate::cache::CacheKey;
 use crate::hour::HOUR_NS;
 use crate::index::{Index, StoredFile, StoredTable};
 use crate::keeper::{Keeper, guarded, locked};
-use crate::read::{Opened, picked};
+use crate::read::{HistoryFile, picked};
 use crate::rollup::{FEW_VALUES, MINUTE_NS};
 
 /// Bytes of values that one query may hold: older hours are left out beyond it, and counted.
@@ -42,10 +42,10 @@ pub struct Ask<'a> {
 
 /// Rows that were found.
 #[derive(Default)]
-pub struct Found {
+pub struct QueryResult {
     /// The rows, the earliest first, in chunks of the schema of the table. Of stored rows only
     /// those that were asked for; those in memory as they are.
-    pub chunks: Vec<Held>,
+    pub chunks: Vec<RowChunk>,
     /// Rows that were looked at for them.
     pub searched: usize,
     /// Files that were left out, the oldest, because the others were all that memory has room for.
@@ -72,13 +72,19 @@ struct Candidates<'a> {
 struct Reading<'a> {
     keeper: &'a Keeper,
     file: &'a StoredFile,
-    opened: Opened,
+    opened: HistoryFile,
     time: Option<usize>,
 }
 
 impl Keeper {
     /// Stored rows of a table.
-    pub(crate) fn stored(&self, index: &Index, name: &str, schema: Schema, ask: &Ask<'_>) -> Found {
+    pub(crate) fn stored(
+        &self,
+        index: &Index,
+        name: &str,
+        schema: Schema,
+        ask: &Ask<'_>,
+    ) -> QueryResult {
         let columns = columns(schema, ask);
         let held_bytes = AtomicUsize::new(0);
         let of_files = self.each_file(index, name, ask.range, |file| {
@@ -92,12 +98,12 @@ impl Keeper {
                 let rows = reading.wanted(group, is_inside, ask, &columns)?;
                 if rows.row_count() > 0 {
                     held_bytes.fetch_add(rows.byte_count(), Relaxed);
-                    of_file.found.push(Held::shared(rows));
+                    of_file.found.push(RowChunk::shared(rows));
                 }
             }
             Ok(of_file)
         });
-        let mut found = Found::default();
+        let mut found = QueryResult::default();
         for (_, of_file) in of_files {
             found.searched += of_file.searched;
             found.left_out += usize::from(of_file.is_left_out);
@@ -108,10 +114,10 @@ impl Keeper {
     }
 
     /// Stored rows of a table, and those in memory that are in no file.
-    pub(crate) fn all(&self, table: &Table, ask: &Ask<'_>) -> Found {
+    pub(crate) fn all(&self, table: &Table, ask: &Ask<'_>) -> QueryResult {
         let index = self.read_index();
         if let Some(view) = in_memory(&index, table, ask.range) {
-            let mut found = Found::default();
+            let mut found = QueryResult::default();
             found.add(view.chunks());
             return found;
         }
@@ -121,12 +127,12 @@ impl Keeper {
     }
 
     /// Sums of a table: stored ones, and those of the rows in memory.
-    pub(crate) fn sums(&self, table: &Table, name: &str, ask: &Ask<'_>) -> Option<Found> {
+    pub(crate) fn sums(&self, table: &Table, name: &str, ask: &Ask<'_>) -> Option<QueryResult> {
         let rollups = self.rollups_of(table);
         let rollup = rollups.iter().find(|rollup| rollup.name == name)?;
         let index = self.read_index();
         let mut found = self.stored(&index, name, rollup.schema, ask);
-        found.add(vec![Held::own(rollup.sums(&memory(&index, table)))]);
+        found.add(vec![RowChunk::own(rollup.sums(&memory(&index, table)))]);
         Some(found)
     }
 
@@ -174,9 +180,9 @@ impl Keeper {
         query: &RowsQuery,
         wanted: usize,
         table: &Table,
-    ) -> Vec<Held> {
+    ) -> Vec<RowChunk> {
         let (name, schema) = (table.name(), table.schema());
-        let chunks = candidates.iter().map(|one| Held::shared(Arc::clone(&one.rows))).collect();
+        let chunks = candidates.iter().map(|one| RowChunk::shared(Arc::clone(&one.rows))).collect();
         let best = again(query, wanted).run_on(chunks, schema);
         let mut places: Vec<Vec<usize>> = candidates.iter().map(|_| Vec::new()).collect();
         let mut at: std::collections::HashMap<*const Columns, usize> =
@@ -195,7 +201,7 @@ impl Keeper {
             let mut places = places.clone();
             places.sort_unstable();
             let reading = Reading::new(self, name, one.file, schema)?;
-            reading.some(one.group, &all, &places).map(Held::shared)
+            reading.some(one.group, &all, &places).map(RowChunk::shared)
         };
         let rows = on_threads(wanted.len(), |at| {
             let one = wanted.get(at)?;
@@ -306,8 +312,8 @@ impl Keeper {
     }
 }
 
-impl Found {
-    fn add(&mut self, chunks: Vec<Held>) {
+impl QueryResult {
+    fn add(&mut self, chunks: Vec<RowChunk>) {
         self.searched += chunks.iter().map(|held| held.columns().row_count()).sum::<usize>();
         self.chunks.extend(chunks);
     }
@@ -320,7 +326,7 @@ impl<'a> Reading<'a> {
         file: &'a StoredFile,
         schema: Schema,
     ) -> Result<Self, String> {
-        let opened = Opened::new(&file.path(&keeper.root, name), schema)?;
+        let opened = HistoryFile::new(&file.path(&keeper.root, name), schema)?;
         Ok(Self { keeper, file, opened, time: time_column(schema) })
     }
 
@@ -425,7 +431,7 @@ fn candidates<'a>(
     wanted: usize,
     schema: Schema,
 ) -> Result<Option<Candidates<'a>>, String> {
-    let best = again(query, wanted).run_on(vec![Held::shared(Arc::clone(rows))], schema);
+    let best = again(query, wanted).run_on(vec![RowChunk::shared(Arc::clone(rows))], schema);
     let matched = best.matched;
     let mut places: Vec<usize> = best.each().map(|(_, row)| row).collect();
     places.sort_unstable();
@@ -467,7 +473,7 @@ fn in_memory(index: &Index, table: &Table, range: TimeRange) -> Option<View> {
 }
 
 /// Rows in memory that are in no file.
-fn memory(index: &Index, table: &Table) -> Vec<Held> {
+fn memory(index: &Index, table: &Table) -> Vec<RowChunk> {
     let taken = index.tables.get(table.name()).map_or(0, |table| table.taken);
     table.view().after(taken)
 }

@@ -18,7 +18,7 @@ use crate::text::TextPages;
 const GROUP_ROWS_MAX: i64 = 1 << 20;
 
 /// A file that was opened.
-pub(crate) struct Opened {
+pub(crate) struct HistoryFile {
     reader: SerializedFileReader<File>,
     schema: Schema,
     /// Of each column of the schema, its place in the file: names and kinds are the same. What an
@@ -26,7 +26,7 @@ pub(crate) struct Opened {
     places: Vec<Option<usize>>,
 }
 
-impl Opened {
+impl HistoryFile {
     pub(crate) fn new(path: &Path, schema: Schema) -> Result<Self, String> {
         let file = File::open(path).map_err(|error| error.to_string())?;
         let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
@@ -231,7 +231,10 @@ impl Reading<'_> {
     }
 
     /// All values of the column, those of rows that have one.
-    fn found<T: DataType>(&self, mut reader: ColumnReaderImpl<T>) -> Result<Found<T::T>, String> {
+    fn found<T: DataType>(
+        &self,
+        mut reader: ColumnReaderImpl<T>,
+    ) -> Result<ColumnValues<T::T>, String> {
         let mut values = Vec::with_capacity(self.row_count);
         let mut levels: Vec<i16> = Vec::new();
         let ends_early = || format!("column {} ends early", self.field.name);
@@ -273,17 +276,17 @@ impl Reading<'_> {
         if values.len() != wanted || row_count != self.row_count {
             return Err(format!("column {} has other rows", self.field.name));
         }
-        Ok(Found { values, presence })
+        Ok(ColumnValues { values, presence })
     }
 }
 
 /// Values of a column.
-struct Found<T> {
+struct ColumnValues<T> {
     values: Vec<T>,
     presence: Option<Vec<bool>>,
 }
 
-impl<T> Found<T> {
+impl<T> ColumnValues<T> {
     fn put<'a>(
         &'a self,
         filling: &mut Filling<'_>,

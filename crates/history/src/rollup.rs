@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use engine::columns::{Columns, Field, Kind, Schema, Value};
-use store::Held;
+use store::RowChunk;
 use store::query::{Cell, cell, time_column};
 
 pub(crate) const MINUTE_NS: i64 = 60_000_000_000;
@@ -129,9 +129,9 @@ impl Rollup {
 
     /// The sums of some rows. Those of a minute whose rows come in several calls are several rows,
     /// which add up.
-    pub(crate) fn sums(&self, held: &[Held]) -> Columns {
+    pub(crate) fn sums(&self, held: &[RowChunk]) -> Columns {
         let mut minutes: BTreeMap<i64, HashMap<KeyOf, Sums>> = BTreeMap::new();
-        for columns in held.iter().map(Held::columns) {
+        for columns in held.iter().map(RowChunk::columns) {
             for row in 0..columns.row_count() {
                 let Some(ns) = cell(columns, self.time, row).time() else { continue };
                 let minute = ns.div_euclid(MINUTE_NS).saturating_mul(MINUTE_NS);
@@ -301,7 +301,7 @@ mod tests {
         let all = rollups("flows_2", SCHEMA);
         let [rollup] = &all[..] else { panic!("by port alone: {}", all.len()) };
         assert_eq!(rollup.name, "flows_2@1m-dst_port");
-        let sums = rollup.sums(&[Held::own(rows)]);
+        let sums = rollup.sums(&[RowChunk::own(rows)]);
         assert_eq!(sums.row_count(), 2 * 51);
         let of = |column, row| cell(&sums, column, row);
         let total = |column| (0..102).filter_map(|row| of(column, row).number()).sum::<f64>();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use engine::columns::{Columns, Schema};
 use sink::{Existing, Format, OutputFile, Writer};
-use store::Held;
+use store::RowChunk;
 use store::query::{cell, time_column};
 
 use crate::hour::Hour;
@@ -34,10 +34,10 @@ struct Places {
 }
 
 /// Puts rows apart by the hour of their time; those that have none go to the hour of `now_ns`.
-pub(crate) fn split(held: &[Held], schema: Schema, now_ns: i64) -> BTreeMap<Hour, Batch<'_>> {
+pub(crate) fn split(held: &[RowChunk], schema: Schema, now_ns: i64) -> BTreeMap<Hour, Batch<'_>> {
     let time = time_column(schema);
     let mut batches: BTreeMap<Hour, Batch<'_>> = BTreeMap::new();
-    for columns in held.iter().map(Held::columns) {
+    for columns in held.iter().map(RowChunk::columns) {
         let mut of_hours: BTreeMap<Hour, Places> = BTreeMap::new();
         for row in 0..columns.row_count() {
             let ns = time.and_then(|time| cell(columns, time, row).time()).unwrap_or(now_ns);
@@ -73,8 +73,8 @@ impl Batch<'_> {
         number: u64,
     ) -> Result<StoredFile, String> {
         let pieces = self.pieces.iter().map(|piece| match piece {
-            Piece::Whole(columns) => Ok(Lent::Other(columns)),
-            Piece::Some(columns, places) => Ok(Lent::Own(columns.picked(places))),
+            Piece::Whole(columns) => Ok(ColumnsCow::Other(columns)),
+            Piece::Some(columns, places) => Ok(ColumnsCow::Own(columns.picked(places))),
         });
         let file = StoredFile {
             hour,
@@ -88,7 +88,7 @@ impl Batch<'_> {
 }
 
 /// Rows to write.
-pub(crate) enum Lent<'a> {
+pub(crate) enum ColumnsCow<'a> {
     /// Held elsewhere.
     Other(&'a Columns),
     /// Made for it.
@@ -101,7 +101,7 @@ pub(crate) fn write<'a>(
     table: &str,
     file: StoredFile,
     schema: Schema,
-    pieces: impl Iterator<Item = Result<Lent<'a>, String>>,
+    pieces: impl Iterator<Item = Result<ColumnsCow<'a>, String>>,
 ) -> Result<StoredFile, String> {
     let path = file.path(root, table);
     if let Some(folder) = path.parent() {
@@ -114,8 +114,8 @@ pub(crate) fn write<'a>(
     let mut writer = Writer::new(Format::Parquet, schema, output).map_err(refused)?;
     for piece in pieces {
         match piece? {
-            Lent::Other(columns) => writer.write(columns),
-            Lent::Own(columns) => writer.write(&columns),
+            ColumnsCow::Other(columns) => writer.write(columns),
+            ColumnsCow::Own(columns) => writer.write(&columns),
         }
         .map_err(refused)?;
     }

@@ -16,13 +16,13 @@ mod steering;
 mod tests;
 
 pub use marker::{
-    WlMarked, WlMarkerCounts, wl_marker_acknowledge, wl_marker_counts, wl_marker_free,
+    WlMarkerCounts, WlMarking, wl_marker_acknowledge, wl_marker_counts, wl_marker_free,
     wl_marker_leave, wl_marker_new,
 };
 pub use records::{WlRecord, wl_trace_encode, wl_trace_magic};
 pub use router::{
-    WlCounts, WlEntered, WlLeft, WlState, wl_router_arrive, wl_router_counts, wl_router_free,
-    wl_router_leave, wl_router_new, wl_router_settings, wl_router_state,
+    WlCounts, WlDeparture, WlEnqueueOutcome, WlState, wl_router_arrive, wl_router_counts,
+    wl_router_free, wl_router_leave, wl_router_new, wl_router_settings, wl_router_state,
 };
 pub use steering::{
     WlSteeringCounts, wl_steering_acknowledge, wl_steering_choose, wl_steering_counts,

@@ -6,7 +6,7 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use dualq::Ecn;
-use l4s::history::Leaving;
+use l4s::history::SentPacket;
 use l4s::{Marker, MarkerCounts, MarkerSettings, Model};
 
 use crate::boundary::{free, guarded, handle};
@@ -14,7 +14,7 @@ use crate::boundary::{free, guarded, handle};
 /// A packet that leaves its sender.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WlMarked {
+pub struct WlMarking {
     /// What [`wl_marker_acknowledge`] knows it by.
     pub number: u64,
     /// Its ECN field.
@@ -87,13 +87,13 @@ pub unsafe extern "C" fn wl_marker_leave(
     receiver: u32,
     size: u32,
     ecn: u8,
-) -> WlMarked {
-    let as_it_is = WlMarked { number: u64::MAX, ecn };
+) -> WlMarking {
+    let as_it_is = WlMarking { number: u64::MAX, ecn };
     // SAFETY: as the caller promises.
     let Some(marker) = (unsafe { marker.as_mut() }) else { return as_it_is };
-    let packet = Leaving { at_ns, flow, receiver, size };
+    let packet = SentPacket { at_ns, flow, receiver, size };
     let marked = guarded(|| Some(marker.leave(&packet, Ecn::from_bits(ecn))));
-    marked.map_or(as_it_is, |(ecn, number)| WlMarked { number, ecn: ecn.bits() })
+    marked.map_or(as_it_is, |(ecn, number)| WlMarking { number, ecn: ecn.bits() })
 }
 
 /// A packet was acknowledged. A latency of 2⁶⁴ − 1 is none, as of a packet that was sent several

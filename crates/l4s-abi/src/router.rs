@@ -5,7 +5,7 @@
 use std::ffi::c_char;
 
 use dualq::State;
-use dualq::{Arrival, Counts, DropCause, Ecn, Fate, Left, MarkCause, OfQueue, Packet, Router};
+use dualq::{Arrival, Counts, Departure, DropCause, Ecn, Fate, MarkCause, OfQueue, Packet, Router};
 use l4s::journal;
 
 use crate::boundary::{free, guarded, handle, put, write_text};
@@ -13,7 +13,7 @@ use crate::boundary::{free, guarded, handle, put, write_text};
 /// What became of an arrival.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WlEntered {
+pub struct WlEnqueueOutcome {
     /// 0 L4S, 1 classic.
     pub queue: u8,
     /// 0 it waits; else why it was dropped: 1 full, 2 at arrival, 3 at the head.
@@ -23,7 +23,7 @@ pub struct WlEntered {
 /// A packet that leaves its queue.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WlLeft {
+pub struct WlDeparture {
     /// As it was given at arrival.
     pub tag: u64,
     /// When it arrived.
@@ -78,9 +78,9 @@ pub(crate) const fn drop_number(cause: DropCause) -> u8 {
     }
 }
 
-impl From<Left> for WlLeft {
-    fn from(left: Left) -> Self {
-        let Left { packet, queue, entered_ns, fate } = left;
+impl From<Departure> for WlDeparture {
+    fn from(left: Departure) -> Self {
+        let Departure { packet, queue, entered_ns, fate } = left;
         let (outcome, mark) = match fate {
             Fate::Sent(None) => (0, 0),
             Fate::Sent(Some(MarkCause::Pi)) => (0, 1),
@@ -166,18 +166,18 @@ pub unsafe extern "C" fn wl_router_arrive(
     ecn: u8,
     tag: u64,
     entry: *mut [u8; journal::ENTRY_LEN],
-) -> WlEntered {
+) -> WlEnqueueOutcome {
     // SAFETY: as the caller promises.
-    let Some(router) = (unsafe { router.as_mut() }) else { return WlEntered::default() };
+    let Some(router) = (unsafe { router.as_mut() }) else { return WlEnqueueOutcome::default() };
     let arrival = Arrival { packet: Packet { len, ecn: Ecn::from_bits(ecn), tag }, at_ns };
     let Some(entered) = guarded(|| Some(router.arrive(arrival))) else {
-        return WlEntered::default();
+        return WlEnqueueOutcome::default();
     };
     if !entry.is_null() {
         // SAFETY: as the caller promises.
         unsafe { put(entry, journal::arrived(&arrival, entered)) };
     }
-    WlEntered { queue: entered.queue as u8, outcome: entered.dropped.map_or(0, drop_number) }
+    WlEnqueueOutcome { queue: entered.queue as u8, outcome: entered.dropped.map_or(0, drop_number) }
 }
 
 /// The link is free: a packet leaves, or is dropped, in which case the link is still free. False
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn wl_router_arrive(
 pub unsafe extern "C" fn wl_router_leave(
     router: *mut Router,
     now_ns: u64,
-    left: *mut WlLeft,
+    left: *mut WlDeparture,
     entry: *mut [u8; journal::ENTRY_LEN],
 ) -> bool {
     // SAFETY: as the caller promises.

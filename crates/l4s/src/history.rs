@@ -53,7 +53,7 @@ const FLOW_IDLE_NS: u64 = 60_000_000_000;
 
 /// A packet that leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Leaving {
+pub struct SentPacket {
     /// When, in ns. Time never goes back: an earlier instant counts as the latest one.
     pub at_ns: u64,
     /// Which flow.
@@ -66,7 +66,7 @@ pub struct Leaving {
 
 /// What was not followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Forgotten {
+pub struct EvictionCounts {
     /// Packets without an acknowledgement in time.
     pub unanswered: u64,
     /// Packets that made room for others.
@@ -84,7 +84,7 @@ struct Seen {
 
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
-    packet: Leaving,
+    packet: SentPacket,
     queue: Queue,
     start: Start,
 }
@@ -160,7 +160,7 @@ pub struct History {
     /// Of the newest token: when its packet left, and when it was acknowledged.
     newest_token: Option<(u64, u64)>,
     tokens: Vec<[f32; TOKEN_LEN]>,
-    forgotten: Forgotten,
+    forgotten: EvictionCounts,
 }
 
 impl History {
@@ -182,7 +182,7 @@ impl History {
             floor: Floor::default(),
             newest_token: None,
             tokens: Vec::new(),
-            forgotten: Forgotten::default(),
+            forgotten: EvictionCounts::default(),
         }
     }
 
@@ -213,7 +213,7 @@ impl History {
 
     /// What a predictor is asked of a packet, if it takes this queue.
     #[must_use]
-    pub fn query(&self, packet: &Leaving, queue: Queue) -> Query {
+    pub fn query(&self, packet: &SentPacket, queue: Queue) -> Query {
         let batch = self.batch.unwrap_or_default();
         let flow = self.flows.get(&packet.flow).copied().unwrap_or_default();
         let floor_ns = self.floor.get();
@@ -278,7 +278,7 @@ impl History {
     }
 
     /// The packet leaves by this queue; its number.
-    pub fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
+    pub fn leave(&mut self, packet: &SentPacket, queue: Queue) -> u64 {
         if let Some(batch) = &mut self.batch {
             batch.packets += 1;
         }
@@ -317,7 +317,7 @@ impl History {
 
     /// What was not followed to an acknowledgement.
     #[must_use]
-    pub const fn forgotten(&self) -> Forgotten {
+    pub const fn forgotten(&self) -> EvictionCounts {
         self.forgotten
     }
 

@@ -4,7 +4,7 @@
 //! An entry is 24 bytes, little-endian: instant (u64), length (u32), call (u8: 0 arrive,
 //! 1 leave), ECN field (u8), queue (u8), decision (u8), the packet's tag (u64).
 
-use dualq::{Arrival, DropCause, Ecn, Entered, Fate, Left, MarkCause, Packet, Router};
+use dualq::{Arrival, Departure, DropCause, Ecn, EnqueueOutcome, Fate, MarkCause, Packet, Router};
 
 /// Bytes of an entry.
 pub const ENTRY_LEN: usize = 24;
@@ -16,7 +16,7 @@ const NOTHING: u8 = 255;
 
 /// An arrival and its fate.
 #[must_use]
-pub fn arrived(arrival: &Arrival, entered: Entered) -> [u8; ENTRY_LEN] {
+pub fn arrived(arrival: &Arrival, entered: EnqueueOutcome) -> [u8; ENTRY_LEN] {
     let Arrival { packet, at_ns } = *arrival;
     let decision = entered.dropped.map_or(0, drop_number);
     let small = [ARRIVE, packet.ecn.bits(), entered.queue as u8, decision];
@@ -25,8 +25,8 @@ pub fn arrived(arrival: &Arrival, entered: Entered) -> [u8; ENTRY_LEN] {
 
 /// An instant at which the link was free, and what left.
 #[must_use]
-pub fn left(now_ns: u64, left: Option<&Left>) -> [u8; ENTRY_LEN] {
-    let Some(Left { packet, queue, fate, .. }) = left else {
+pub fn left(now_ns: u64, left: Option<&Departure>) -> [u8; ENTRY_LEN] {
+    let Some(Departure { packet, queue, fate, .. }) = left else {
         return entry(now_ns, 0, [LEAVE, 0, 0, NOTHING], 0);
     };
     let decision = match fate {
@@ -55,7 +55,7 @@ fn entry(at_ns: u64, len: u32, small: [u8; 4], tag: u64) -> [u8; ENTRY_LEN] {
 
 /// How a router answers a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Replayed {
+pub struct ReplayOutcome {
     /// Calls that were made again.
     pub calls: u64,
     /// The first call that was decided otherwise, from 0.
@@ -63,8 +63,8 @@ pub struct Replayed {
 }
 
 /// Asks a new router what a journal's was asked, and compares.
-pub fn replay(mut router: Router, journal: &[u8]) -> Replayed {
-    let mut replayed = Replayed::default();
+pub fn replay(mut router: Router, journal: &[u8]) -> ReplayOutcome {
+    let mut replayed = ReplayOutcome::default();
     for bytes in journal.as_chunks::<ENTRY_LEN>().0 {
         let again = ask(&mut router, bytes);
         if again != *bytes && replayed.first_difference.is_none() {
@@ -118,7 +118,7 @@ mod tests {
     fn the_same_questions_have_the_same_answers_and_another_seed_has_others() {
         let journal = journal();
         let calls = (journal.len() / ENTRY_LEN) as u64;
-        assert_eq!(replay(router(1), &journal), Replayed { calls, first_difference: None });
+        assert_eq!(replay(router(1), &journal), ReplayOutcome { calls, first_difference: None });
         assert!(replay(router(3), &journal).first_difference.is_some());
     }
 }

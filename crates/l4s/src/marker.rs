@@ -7,7 +7,7 @@ use std::sync::Arc;
 use dualq::{Ecn, OfQueue, Queue};
 use model::encoder::TrainingSettings;
 
-use crate::history::Leaving;
+use crate::history::SentPacket;
 use crate::predictor::{Model, ModelError, Predictor};
 use crate::steering::time_ns;
 use crate::tuning::{TuningError, TuningSettings};
@@ -172,7 +172,7 @@ impl Marker {
     }
 
     /// A packet leaves: with which ECN field, and its number for [`Self::acknowledge`].
-    pub fn leave(&mut self, packet: &Leaving, ecn: Ecn) -> (Ecn, u64) {
+    pub fn leave(&mut self, packet: &SentPacket, ecn: Ecn) -> (Ecn, u64) {
         // Classic packets are part of what is learned from, though none is changed.
         let predicted = self.predict(packet);
         if !ecn.is_l4s() {
@@ -186,7 +186,7 @@ impl Marker {
 
     /// The latency of a packet in each queue, in ns, by what was known before its batch; the first
     /// of the three steps of [`Self::leave`], for who sees packets when they have left.
-    pub fn predict(&mut self, packet: &Leaving) -> Option<OfQueue<u64>> {
+    pub fn predict(&mut self, packet: &SentPacket) -> Option<OfQueue<u64>> {
         self.predictor.predict(packet)
     }
 
@@ -232,7 +232,7 @@ impl Marker {
     }
 
     /// The packet has left by this queue; its number for [`Self::acknowledge`].
-    pub fn depart(&mut self, packet: &Leaving, queue: Queue) -> u64 {
+    pub fn depart(&mut self, packet: &SentPacket, queue: Queue) -> u64 {
         self.predictor.leave(packet, queue)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::history::{Follow, History, HistorySettings, Leaving, QUERY_LEN, Query, TOKEN_LEN};
+use crate::history::{Follow, History, HistorySettings, QUERY_LEN, Query, SentPacket, TOKEN_LEN};
 use crate::tuning::{Tuner, TuningError, TuningSettings};
 use dualq::{OfQueue, Queue};
 
@@ -10,8 +10,8 @@ mod file;
 mod served;
 
 pub use file::{FILE_LEN_MAX, FORMAT, FORMAT_ONNX, Model, ModelError};
-use served::Served;
-pub use served::{Lent, Score};
+use served::NetworkState;
+pub use served::{ExternalNetwork, Score};
 
 /// What a network's output is in ms.
 const UNIT_NS: f64 = 100e6;
@@ -26,7 +26,7 @@ const LATENCY_MAX_NS: f64 = 60e9;
 pub struct Predictor {
     model: Arc<Model>,
     history: History,
-    served: Served,
+    served: NetworkState,
     tuner: Option<Box<Tuner>>,
 }
 
@@ -37,7 +37,7 @@ impl Predictor {
     /// [`ModelError`]: none for a model of our own that was read, which is checked again here; of
     /// one that others run, what they say.
     pub fn new(model: Arc<Model>, settings: HistorySettings) -> Result<Self, ModelError> {
-        let (served, history) = (Served::new(&model)?, History::new(settings));
+        let (served, history) = (NetworkState::new(&model)?, History::new(settings));
         Ok(Self { model, history, served, tuner: None })
     }
 
@@ -84,7 +84,7 @@ impl Predictor {
     /// [`ModelError`] as in [`Self::new`]; the model before stays.
     pub fn exchange(&mut self, model: Arc<Model>) -> Result<(), ModelError> {
         if !served::goes_on(&self.model, &model) {
-            self.served = Served::new(&model)?;
+            self.served = NetworkState::new(&model)?;
         }
         self.served.renew_head(&model);
         if let Some(tuner) = &mut self.tuner {
@@ -106,7 +106,7 @@ impl Predictor {
 
     /// The latency of a packet that is about to leave by each queue, in ns; none before the first
     /// acknowledgement.
-    pub fn predict(&mut self, packet: &Leaving) -> Option<OfQueue<u64>> {
+    pub fn predict(&mut self, packet: &SentPacket) -> Option<OfQueue<u64>> {
         if self.history.advance(packet.at_ns) {
             self.encode();
             let tuner = self.tuner.as_mut().zip(self.model.head());
@@ -131,7 +131,7 @@ impl Predictor {
     }
 
     /// The packet leaves by this queue; its number.
-    pub fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
+    pub fn leave(&mut self, packet: &SentPacket, queue: Queue) -> u64 {
         let Some(tuner) = &mut self.tuner else { return self.history.leave(packet, queue) };
         let query = self.history.query(packet, queue);
         let number = self.history.leave(packet, queue);
@@ -169,7 +169,7 @@ impl Follow for Predictions {
         self.predictor.acknowledge(number, at_ns, latency_ns);
     }
 
-    fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
+    fn leave(&mut self, packet: &SentPacket, queue: Queue) -> u64 {
         self.found.push(self.predictor.predict(packet));
         self.predictor.leave(packet, queue)
     }

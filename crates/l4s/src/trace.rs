@@ -12,7 +12,7 @@ pub const MAGIC: [u8; 8] = *b"WLL4S\0\0\x01";
 /// No instant: it did not happen, or this world does not see it.
 const NEVER: u64 = u64::MAX;
 
-/// What became of a packet at the router.
+/// The outcome of a packet at the router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Outcome {
     /// It was sent on.
@@ -57,7 +57,7 @@ pub struct Record {
     pub ecn_left: Ecn,
     /// Which queue it was for.
     pub queue: Queue,
-    /// What became of it at the router.
+    /// The outcome of it at the router.
     pub outcome: Outcome,
     /// Why it was marked, where it was.
     pub mark: Option<MarkCause>,

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 
 use packet::{FlowKey, Span, Timestamp};
 
-use crate::one_way::{Seen, Tap};
+use crate::one_way::{Tap, TapPacket};
 
 /// Periods of which the least delays are kept.
 const PERIOD_COUNT_MAX: usize = 512;
@@ -54,7 +54,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// Takes in a packet that both have seen.
-    pub fn add(&mut self, seen: &Seen, ingress: Timestamp, egress: Timestamp) {
+    pub fn add(&mut self, seen: &TapPacket, ingress: Timestamp, egress: Timestamp) {
         let ns = egress.since(ingress).as_ns();
         let (key, direction) = seen.way();
         let held = &mut self.ways.entry(key).or_default()[direction as usize];
@@ -207,7 +207,7 @@ mod tests {
             for &(direction, delays) in ways {
                 for delay in delays {
                     let (ingress, egress) = (Timestamp::from_ns(7), Timestamp::from_ns(7 + delay));
-                    estimate.add(&Seen::for_test(direction), ingress, egress);
+                    estimate.add(&TapPacket::for_test(direction), ingress, egress);
                 }
             }
             estimate.offset().map(|found| (found.add.as_ns(), found.is_symmetric))

@@ -8,12 +8,12 @@ use packet::{FlowDirection, FlowKey, Protocol, Span};
 use crate::budget::Budget;
 use crate::outstanding::Waiting;
 use crate::rtt::{Series, SharpRule};
-use crate::sample::{Echo, Held, Method, Missing, Sample, Sharp, TakeSamples};
+use crate::sample::{AckDelay, Echo, Method, MissingReason, Sample, Sharp, TakeSamples};
 
 /// What may be kept, and what counts as what.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Limits {
-    /// Flows that are measured at once.
+    /// Flows that are measured at the same time.
     pub flow_count_max: usize,
     /// Packets that wait for their acknowledgement, of all flows.
     pub waiting_max: usize,
@@ -79,17 +79,17 @@ impl Queues {
 
 /// What is found of a packet, besides its latency.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct PacketContext {
     pub(crate) method: Method,
-    pub(crate) held: Held,
+    pub(crate) held: AckDelay,
     pub(crate) wait_ns: Option<u64>,
     pub(crate) is_answered: bool,
     pub(crate) echo: Echo,
 }
 
-impl Found {
+impl PacketContext {
     pub(crate) const fn new(method: Method, echo: Echo) -> Self {
-        Self { method, held: Held::No, wait_ns: None, is_answered: false, echo }
+        Self { method, held: AckDelay::No, wait_ns: None, is_answered: false, echo }
     }
 }
 
@@ -117,7 +117,7 @@ impl<T: TakeSamples> Context<'_, T> {
             latency_ns: None,
             method: Method::Ack,
             missing: None,
-            held: Held::No,
+            held: AckDelay::No,
             wait_ns: None,
             is_answered: false,
             place: packet.place(),
@@ -133,10 +133,10 @@ impl<T: TakeSamples> Context<'_, T> {
         &mut self,
         packet: &Waiting,
         latency_ns: u64,
-        found: &Found,
+        found: &PacketContext,
         (in_flow, in_flow_prompt): (Option<i8>, Option<i8>),
     ) {
-        let Found { method, held, wait_ns, is_answered, echo } = *found;
+        let PacketContext { method, held, wait_ns, is_answered, echo } = *found;
         let mut sample = Sample {
             latency_ns: Some(latency_ns),
             method,
@@ -151,7 +151,7 @@ impl<T: TakeSamples> Context<'_, T> {
             let (sender, _) = self.key.endpoints(self.direction);
             let Self { queues, limits, .. } = self;
             let is_low = sample.is_low_latency();
-            let is_prompt = held == Held::No;
+            let is_prompt = held == AckDelay::No;
             let sharp = queues.add(sender.address, is_low, latency_ns, is_prompt, limits);
             (sample.sharp.in_queue, sample.sharp.in_queue_prompt) = sharp;
         }
@@ -159,7 +159,7 @@ impl<T: TakeSamples> Context<'_, T> {
     }
 
     /// Hands on a packet without one.
-    pub(crate) fn missed(&mut self, packet: &Waiting, missing: Missing) {
+    pub(crate) fn missed(&mut self, packet: &Waiting, missing: MissingReason) {
         let sample = Sample { missing: Some(missing), ..self.sample(packet) };
         self.out.take(&sample);
     }

@@ -7,7 +7,7 @@ use packet::{Span, Timestamp};
 
 use crate::budget::Budget;
 use crate::rtt::Rtt;
-use crate::sample::{Held, Place, Sample, TakeSamples};
+use crate::sample::{AckDelay, Place, Sample, TakeSamples};
 
 /// Buckets of histograms for each destination, on average.
 const BUCKETS_PER_DESTINATION: usize = 128;
@@ -109,13 +109,13 @@ impl TakeSamples for Destinations {
         let destination = found.entry(receiver.address).or_default();
         destination.packets += 1;
         destination.retransmissions += u64::from(sample.place == Place::Retransmission);
-        destination.held += u64::from(sample.held != Held::No);
+        destination.held += u64::from(sample.held != AckDelay::No);
         let is_sharp = |sharp: Option<i8>| u64::from(sharp.is_some_and(|sharp| sharp != 0));
         destination.sharp += is_sharp(sample.sharp.in_flow);
         destination.sharp_prompt += is_sharp(sample.sharp.in_flow_prompt);
         match sample.latency_ns {
             None => destination.missing += 1,
-            Some(latency) if sample.is_answered && sample.held == Held::No => {
+            Some(latency) if sample.is_answered && sample.held == AckDelay::No => {
                 destination.rtt.add(latency, buckets);
             }
             Some(_) => {}

@@ -6,10 +6,10 @@ use packet::wire::tcp::{SeqNumber, TcpFlags};
 use packet::{FlowDirection, Timestamp};
 
 use crate::budget::Budget;
-use crate::context::{Context, Found};
+use crate::context::{Context, PacketContext};
 use crate::echo::{Counters, EchoKind};
 use crate::outstanding::Waiting;
-use crate::sample::{Echo, Method, Missing, TakeSamples};
+use crate::sample::{Echo, Method, MissingReason, TakeSamples};
 use crate::segment::Segment;
 use crate::spin::Spin;
 use crate::way::Way;
@@ -19,7 +19,7 @@ const QUERIES_MAX: usize = 64;
 
 /// A packet of the handshake, until the connection is open: what a scan leaves costs no more.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Opened {
+pub(crate) struct HandshakePacket {
     packet: Waiting,
     /// When it was sent for the last time, where more than once, and how often again.
     again: Timestamp,
@@ -28,7 +28,7 @@ pub(crate) struct Opened {
     direction: FlowDirection,
 }
 
-impl Opened {
+impl HandshakePacket {
     fn of(segment: &Segment, direction: FlowDirection) -> Self {
         let (packet, again, copies) = (Waiting::of(segment), Timestamp::UNKNOWN, 0);
         Self { packet, again, copies, flags: segment.flags, direction }
@@ -58,8 +58,8 @@ impl Opened {
 /// What was seen of a handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Opening {
-    syn: Option<Opened>,
-    syn_ack: Option<Opened>,
+    syn: Option<HandshakePacket>,
+    syn_ack: Option<HandshakePacket>,
 }
 
 impl Opening {
@@ -71,15 +71,18 @@ impl Opening {
                 held.again = segment.time;
                 held.copies = held.copies.saturating_add(1);
             }
-            _ if segment.ack.is_some() => self.syn_ack = Some(Opened::of(segment, direction)),
-            _ => *self = Self { syn: Some(Opened::of(segment, direction)), syn_ack: None },
+            _ if segment.ack.is_some() => {
+                self.syn_ack = Some(HandshakePacket::of(segment, direction))
+            }
+            _ => *self = Self { syn: Some(HandshakePacket::of(segment, direction)), syn_ack: None },
         }
     }
 
     /// Whether both sides have sent, with this packet without data, which may refuse (RST).
     pub(crate) fn is_answered_by(&self, segment: &Segment, direction: FlowDirection) -> bool {
-        let refuses =
-            |syn: Opened| syn.direction != direction && segment.ack == Some(syn.packet.end);
+        let refuses = |syn: HandshakePacket| {
+            syn.direction != direction && segment.ack == Some(syn.packet.end)
+        };
         self.syn_ack.is_some() || self.syn.is_some_and(refuses)
     }
 
@@ -207,16 +210,17 @@ impl Flow {
             } else if self.queries.len() < QUERIES_MAX {
                 self.queries.push((asker, packet));
             } else {
-                way.miss(&packet, Missing::NoRoom, context);
+                way.miss(&packet, MissingReason::NoRoom, context);
             }
             return;
         }
         let Some(place) = known else { return };
         let (_, query) = self.queries.swap_remove(place);
         if query.has(Waiting::RESENT) {
-            return way.miss(&query, Missing::Ambiguous, context);
+            return way.miss(&query, MissingReason::Ambiguous, context);
         }
-        let found = Found { is_answered: true, ..Found::new(Method::Dns, Echo::default()) };
+        let found =
+            PacketContext { is_answered: true, ..PacketContext::new(Method::Dns, Echo::default()) };
         way.find(&query, packet.time, found, context);
     }
 
@@ -233,7 +237,10 @@ impl Flow {
         let Some((of, edge)) = self.spin.on_packet(spin, packet, direction) else { return };
         context.direction = of;
         let way = &mut self.ways[of as usize];
-        let found = Found { is_answered: true, ..Found::new(Method::Spin, Echo::default()) };
+        let found = PacketContext {
+            is_answered: true,
+            ..PacketContext::new(Method::Spin, Echo::default())
+        };
         if !Spin::is_reordered(&way.rtt, edge.time, packet.time) {
             way.find(&edge, packet.time, found, context);
         }
@@ -247,7 +254,7 @@ impl Flow {
         }
         for (asker, query) in std::mem::take(&mut self.queries) {
             context.direction = asker;
-            self.ways[asker as usize].miss(&query, Missing::NoAnswer, context);
+            self.ways[asker as usize].miss(&query, MissingReason::NoAnswer, context);
         }
     }
 

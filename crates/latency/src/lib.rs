@@ -34,8 +34,10 @@ pub use echo::EchoKind;
 pub use flow::Flow;
 pub use histogram::{BUCKET_COUNT_MAX, Histogram};
 pub use measure::{Counts, Latency};
-pub use one_way::{Identity, OneWay, OneWayCounts, OneWayFlow, Seen, Tap, WAIT_MAX};
+pub use one_way::{Identity, OneWay, OneWayCounts, OneWayFlow, Tap, TapPacket, WAIT_MAX};
 pub use rtt::{Rtt, Series, SharpRule};
-pub use sample::{Echo, Held, Method, Missing, Place, Sample, Sharp, TakeSamples, ecn_name};
+pub use sample::{
+    AckDelay, Echo, Method, MissingReason, Place, Sample, Sharp, TakeSamples, ecn_name,
+};
 pub use segment::Segment;
 pub use way::{Totals, Way};

@@ -13,7 +13,7 @@ use crate::outstanding::Waiting;
 use crate::sample::TakeSamples;
 use crate::segment::{self, Segment};
 
-/// What became of packets.
+/// The outcome of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// TCP that was measured.
@@ -250,7 +250,7 @@ impl Latency {
         Some(found)
     }
 
-    /// What became of packets.
+    /// The outcome of packets.
     #[must_use]
     pub const fn counts(&self) -> &Counts {
         &self.counts

@@ -19,7 +19,7 @@ use crate::budget::Budget;
 use crate::clocks::Clocks;
 use crate::context::Limits;
 use crate::rtt::{Rtt, Series};
-use crate::sample::{Echo, Held, Method, Missing, Place, Sample, Sharp, TakeSamples};
+use crate::sample::{AckDelay, Echo, Method, MissingReason, Place, Sample, Sharp, TakeSamples};
 use crate::segment;
 
 /// A packet that was not seen at the other tap for so long was lost.
@@ -42,7 +42,7 @@ pub enum Tap {
 
 /// A packet at a tap.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct TapPacket {
     /// When.
     pub time: Timestamp,
     key: FlowKey,
@@ -53,8 +53,8 @@ pub struct Seen {
     id: u64,
 }
 
-impl Seen {
-    /// Which packet it is, as [`Identity`] tells.
+impl TapPacket {
+    /// Which packet it is, as [`Identity`] defines.
     #[must_use]
     pub const fn id(&self) -> u64 {
         self.id
@@ -73,14 +73,14 @@ impl Seen {
     }
 }
 
-/// Tells packets apart.
+/// Distinguishes packets.
 #[derive(Clone, Debug, Default)]
 pub struct Identity(RandomState);
 
 impl Identity {
     /// A packet at a tap; none where it has no flow or no stamp, or was cut before its headers end.
     #[must_use]
-    pub fn of(&self, frame: &Frame<'_>) -> Option<Seen> {
+    pub fn of(&self, frame: &Frame<'_>) -> Option<TapPacket> {
         let layers = &frame.record.layers;
         let time = Some(frame.record.timestamp).filter(|&time| time != Timestamp::UNKNOWN)?;
         let (key, direction) = FlowKey::from_frame(frame)?;
@@ -111,7 +111,7 @@ impl Identity {
             let len = PAYLOAD_LEN.min(carried.len()).min(layers.payload_len as usize);
             hasher.write(carried.get(..len)?);
         }
-        Some(Seen {
+        Some(TapPacket {
             time,
             key,
             direction,
@@ -142,7 +142,7 @@ pub struct OneWayFlow {
     pub series: Series,
 }
 
-/// What became of packets.
+/// The outcome of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OneWayCounts {
     /// Packets that both taps saw.
@@ -156,7 +156,7 @@ pub struct OneWayCounts {
 /// A packet that one tap has seen.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    seen: Seen,
+    seen: TapPacket,
     tap: Tap,
 }
 
@@ -193,7 +193,7 @@ impl OneWay {
     }
 
     /// Takes in a packet at a tap; none is earlier than those before it by much.
-    pub fn add<T: TakeSamples>(&mut self, tap: Tap, seen: Seen, out: &mut T) {
+    pub fn add<T: TakeSamples>(&mut self, tap: Tap, seen: TapPacket, out: &mut T) {
         out.at(seen.time);
         self.expire(seen.time.minus(WAIT_MAX), out);
         if let Some(first) = self.take_match(tap, seen.id) {
@@ -218,7 +218,7 @@ impl OneWay {
         found
     }
 
-    fn matched<T: TakeSamples>(&mut self, first: Waiting, tap: Tap, seen: Seen, out: &mut T) {
+    fn matched<T: TakeSamples>(&mut self, first: Waiting, tap: Tap, seen: TapPacket, out: &mut T) {
         self.counts.matched += 1;
         let way = (seen.key, seen.direction as u8);
         let has_room = self.ways.len() < self.limits.flow_count_max;
@@ -249,7 +249,7 @@ impl OneWay {
         let is_backwards = first.tap != flow.first && first.seen.time != seen.time;
         if is_backwards {
             flow.backwards += 1;
-            sample = Sample { missing: Some(Missing::ClockStep), ..sample_of(&seen) };
+            sample = Sample { missing: Some(MissingReason::ClockStep), ..sample_of(&seen) };
         } else {
             let delay = u64::try_from(seen.time.since(first.seen.time).as_ns()).unwrap_or(0);
             flow.delays.add(delay, &mut self.buckets);
@@ -286,7 +286,7 @@ impl OneWay {
             Some(flow) if flow.first == gone.tap => {
                 flow.packets += 1;
                 flow.lost += 1;
-                out.take(&Sample { missing: Some(Missing::Lost), ..sample_of(&gone.seen) });
+                out.take(&Sample { missing: Some(MissingReason::Lost), ..sample_of(&gone.seen) });
             }
             Some(flow) => flow.unseen += 1,
             None if self.early.len() < self.limits.flow_count_max => {
@@ -315,14 +315,14 @@ impl OneWay {
         flows
     }
 
-    /// What became of packets.
+    /// The outcome of packets.
     #[must_use]
     pub const fn counts(&self) -> &OneWayCounts {
         &self.counts
     }
 }
 
-fn sample_of(seen: &Seen) -> Sample {
+fn sample_of(seen: &TapPacket) -> Sample {
     Sample {
         key: seen.key,
         direction: seen.direction,
@@ -333,7 +333,7 @@ fn sample_of(seen: &Seen) -> Sample {
         latency_ns: None,
         method: Method::OneWay,
         missing: None,
-        held: Held::No,
+        held: AckDelay::No,
         wait_ns: None,
         is_answered: false,
         place: Place::New,

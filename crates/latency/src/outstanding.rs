@@ -158,7 +158,7 @@ impl Outstanding {
     }
 
     /// Notes that some bytes were retransmitted; whether any of them was seen before. Where packets
-    /// are missing for want of room, that is assumed.
+    /// are missing because there was no room, that is assumed.
     pub(crate) fn resend(&mut self, start: SeqNumber, end: SeqNumber) -> bool {
         let from = self.waiting.partition_point(|other| !other.end.is_after(start));
         let mut was_seen = self.missing_until.is_some_and(|until| start.is_before(until));
@@ -198,7 +198,7 @@ impl Outstanding {
         self.waiting.partition_point(|packet| packet.seq.is_before(start))
     }
 
-    /// Takes out the first packets, after those were looked at.
+    /// Takes out the first packets, after those were examined.
     #[inline]
     pub(crate) fn drop_first(&mut self, count: usize, ack: SeqNumber, budget: &mut Budget) {
         self.waiting.drain(..count);

@@ -46,7 +46,7 @@ named! {
 
 named! {
     /// Whether the receiver held the acknowledgement back.
-    Held {
+    AckDelay {
         /// It did not, as far as can be seen.
         No = "no",
         /// The acknowledgement answers a later packet that it covers as well; the time between the
@@ -60,7 +60,7 @@ named! {
 
 named! {
     /// Why a packet has no latency.
-    Missing {
+    MissingReason {
         /// It was sent more than once, and which copy was acknowledged is not known (Karn).
         Ambiguous = "ambiguous",
         /// It was lost: the acknowledgement answers a later copy.
@@ -138,9 +138,9 @@ pub struct Sample {
     /// How that was measured.
     pub method: Method,
     /// Why there is none.
-    pub missing: Option<Missing>,
+    pub missing: Option<MissingReason>,
     /// Whether the acknowledgement was held back.
-    pub held: Held,
+    pub held: AckDelay,
     /// How much of the latency was waiting for a later packet, where that is known.
     pub wait_ns: Option<u64>,
     /// Whether it is the packet that the acknowledgement answers, so that it counts as an RTT.
@@ -189,7 +189,7 @@ pub trait TakeSamples {
     fn take(&mut self, sample: &Sample);
 }
 
-/// Nobody: what flows add up is enough.
+/// No one: what flows add up is enough.
 impl TakeSamples for () {
     const WANTS_ALL: bool = false;
 

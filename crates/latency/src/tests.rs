@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::context::{Context, Limits, Queues};
 use crate::flow::{Flow, Opening};
 use crate::outstanding::Waiting;
-use crate::sample::{Held, Method, Missing, Place, Sample, TakeSamples};
+use crate::sample::{AckDelay, Method, MissingReason, Place, Sample, TakeSamples};
 use crate::segment::Segment;
 
 const UP: FlowDirection = FlowDirection::LowToHigh;
@@ -18,7 +18,7 @@ const MS: i64 = 1_000_000;
 const MSS: u32 = 1000;
 
 /// A latency in ms, or why there is none.
-type Outcome = Result<(u64, Method, Held), Missing>;
+type Outcome = Result<(u64, Method, AckDelay), MissingReason>;
 
 /// All samples, as they come.
 #[derive(Default)]
@@ -124,7 +124,10 @@ fn an_acknowledgement_of_two_packets_is_the_later_ones() {
     flow.ack(23, 2000, None);
     assert_eq!(
         flow.found(),
-        [(0, Ok((23, Method::Ack, Held::Covered))), (1000, Ok((20, Method::Ack, Held::No))),]
+        [
+            (0, Ok((23, Method::Ack, AckDelay::Covered))),
+            (1000, Ok((20, Method::Ack, AckDelay::No))),
+        ]
     );
     assert_eq!(flow.out.0[0].wait_ns, Some(3_000_000));
     let rtt = &flow.flow.ways[0].rtt;
@@ -146,7 +149,7 @@ fn a_lone_packet_that_is_acknowledged_by_a_timer_is_marked() {
     flow.ack(260, 4000, None);
     flow.ack(270, 5000, None);
     let held: Vec<_> = flow.out.0.iter().map(|sample| sample.held).collect();
-    assert_eq!(held, [Held::Covered, Held::No, Held::Lone, Held::No, Held::No]);
+    assert_eq!(held, [AckDelay::Covered, AckDelay::No, AckDelay::Lone, AckDelay::No, AckDelay::No]);
     assert_eq!(flow.flow.ways[0].totals.held_lone, 1);
     // Sharp with it: 20 to 60 ms and on; without, from 20 to 60 and none after.
     let series = flow.flow.ways[0].series;
@@ -156,9 +159,9 @@ fn a_lone_packet_that_is_acknowledged_by_a_timer_is_marked() {
 #[test]
 fn which_copy_was_acknowledged_is_told_by_timestamps_alone() {
     for (echo, first, copy) in [
-        (None, Err(Missing::Ambiguous), Err(Missing::Ambiguous)),
-        (Some(7), Ok((320, Method::AckTimestamp, Held::No)), Err(Missing::Needless)),
-        (Some(9), Err(Missing::Lost), Ok((20, Method::AckTimestamp, Held::No))),
+        (None, Err(MissingReason::Ambiguous), Err(MissingReason::Ambiguous)),
+        (Some(7), Ok((320, Method::AckTimestamp, AckDelay::No)), Err(MissingReason::Needless)),
+        (Some(9), Err(MissingReason::Lost), Ok((20, Method::AckTimestamp, AckDelay::No))),
     ] {
         let mut flow = alone();
         let ticks = |ticks| echo.map(|_| ticks);
@@ -188,11 +191,11 @@ fn sack_measures_what_came_out_of_order_and_nothing_waits_for_the_gap() {
     assert_eq!(
         flow.found(),
         [
-            (1000, Ok((21, Method::Sack, Held::Covered))),
-            (2000, Ok((20, Method::Sack, Held::No))),
-            (3000, Ok((20, Method::Sack, Held::No))),
-            (0, Err(Missing::Ambiguous)),
-            (0, Err(Missing::Ambiguous)),
+            (1000, Ok((21, Method::Sack, AckDelay::Covered))),
+            (2000, Ok((20, Method::Sack, AckDelay::No))),
+            (3000, Ok((20, Method::Sack, AckDelay::No))),
+            (0, Err(MissingReason::Ambiguous)),
+            (0, Err(MissingReason::Ambiguous)),
         ]
     );
 }
@@ -206,7 +209,11 @@ fn what_waited_for_a_gap_without_sack_has_no_latency() {
     flow.ack(320, 2000, None);
     assert_eq!(
         flow.found(),
-        [(0, Err(Missing::Ambiguous)), (1000, Err(Missing::Blocked)), (0, Err(Missing::Ambiguous)),]
+        [
+            (0, Err(MissingReason::Ambiguous)),
+            (1000, Err(MissingReason::Blocked)),
+            (0, Err(MissingReason::Ambiguous)),
+        ]
     );
     // The same where the tap sees the gap filled: reordered, or lost upstream.
     let mut flow = alone();
@@ -217,7 +224,7 @@ fn what_waited_for_a_gap_without_sack_has_no_latency() {
     flow.ack(45, 3000, None);
     assert_eq!(
         flow.found()[1..],
-        [(1000, Ok((20, Method::Ack, Held::No))), (2000, Err(Missing::Blocked)),]
+        [(1000, Ok((20, Method::Ack, AckDelay::No))), (2000, Err(MissingReason::Blocked)),]
     );
     assert_eq!(flow.out.0[1].place, Place::Late);
 }
@@ -239,11 +246,11 @@ fn a_handshake_measures_both_ends_and_a_copy_of_it_none() {
         assert!(opening.is_answered_by(&last, UP));
         flow.flow = flow.with(|_, context| Flow::opened(&opening, UP, context));
         flow.send(25, UP, last);
-        let client = Ok((5, Method::Handshake, Held::No));
-        let server = Ok((20, Method::Handshake, Held::No));
+        let client = Ok((5, Method::Handshake, AckDelay::No));
+        let server = Ok((20, Method::Handshake, AckDelay::No));
         let found = flow.found();
         if is_again {
-            let copy = Err(Missing::Ambiguous);
+            let copy = Err(MissingReason::Ambiguous);
             assert_eq!(found, [(99, copy), (99, copy), (99, client)]);
             assert_eq!(flow.out.0[0].time, Timestamp::from_ns(10 * MS));
         } else {
@@ -257,7 +264,7 @@ fn a_clock_that_is_set_back_is_counted() {
     let mut flow = alone();
     flow.data(1000, 0, None);
     flow.ack(10, 1000, None);
-    assert_eq!(flow.found(), [(0, Err(Missing::ClockStep))]);
+    assert_eq!(flow.found(), [(0, Err(MissingReason::ClockStep))]);
 }
 
 #[test]
@@ -287,7 +294,7 @@ fn of_one_direction_only_few_packets_wait() {
         flow.data(number.into(), number * MSS, None);
     }
     let found = flow.found();
-    let waited = found.iter().filter(|(_, found)| *found == Err(Missing::NoAnswer)).count();
+    let waited = found.iter().filter(|(_, found)| *found == Err(MissingReason::NoAnswer)).count();
     assert_eq!((waited, found.len()), (crate::outstanding::ONE_WAY_MAX, 1000));
 }
 
@@ -303,8 +310,8 @@ fn without_room_packets_are_counted_and_measured_again_later() {
     flow.data(60, 20_000, None);
     flow.ack(80, 21_000, None);
     let totals = flow.flow.ways[0].totals;
-    assert_eq!(totals.missing[Missing::NoRoom as usize], 11);
-    assert_eq!(flow.found().last(), Some(&(20_000, Ok((20, Method::Ack, Held::No)))));
+    assert_eq!(totals.missing[MissingReason::NoRoom as usize], 11);
+    assert_eq!(flow.found().last(), Some(&(20_000, Ok((20, Method::Ack, AckDelay::No)))));
     assert_eq!(flow.packets.used(), 0);
 }
 

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::echo::{Counters, EchoKind};
 use crate::outstanding::{ONE_WAY_MAX, Outstanding, Waiting};
 use crate::rtt::{Rtt, Series};
-use crate::sample::{Echo, Missing, TakeSamples};
+use crate::sample::{Echo, MissingReason, TakeSamples};
 use crate::segment::Segment;
 
 /// What one direction of a flow adds up to.
@@ -36,7 +36,7 @@ pub struct Totals {
     /// Latencies that the receiver's timer may have made.
     pub held_lone: u64,
     /// Packets without a latency, by [`Missing`].
-    pub missing: [u64; Missing::ALL.len()],
+    pub missing: [u64; MissingReason::ALL.len()],
     /// Packets that carry CE at the tap.
     pub ce: u64,
     /// Packets with CE that the receiver reports: with classic ECN, acknowledgements with ECE.
@@ -115,7 +115,7 @@ impl Way {
             self.totals.late += 1;
             let count_max = self.count_max(context);
             if !self.outstanding.insert(packet, count_max, context.packets) {
-                self.miss(&packet, Missing::NoRoom, context);
+                self.miss(&packet, MissingReason::NoRoom, context);
             }
         }
         false
@@ -130,15 +130,15 @@ impl Way {
     fn push<T: TakeSamples>(&mut self, packet: Waiting, context: &mut Context<'_, T>) {
         let count_max = self.count_max(context);
         if !self.outstanding.push(packet, count_max, context.packets) {
-            self.miss(&packet, Missing::NoRoom, context);
+            self.miss(&packet, MissingReason::NoRoom, context);
         }
     }
 
     fn push_copy<T: TakeSamples>(&mut self, copy: Waiting, context: &mut Context<'_, T>) {
         if self.acked.is_some_and(|acked| !copy.end.is_after(acked)) {
-            self.miss(&copy, Missing::Needless, context);
+            self.miss(&copy, MissingReason::Needless, context);
         } else if !self.outstanding.push_copy(copy, context.packets) {
-            self.miss(&copy, Missing::NoRoom, context);
+            self.miss(&copy, MissingReason::NoRoom, context);
         }
     }
 
@@ -154,7 +154,7 @@ impl Way {
         let (waiting, copies) = self.outstanding.take_all(context.packets);
         for packet in waiting.iter().chain(&copies) {
             if !packet.has(Waiting::DONE) {
-                self.miss(packet, Missing::NoAnswer, context);
+                self.miss(packet, MissingReason::NoAnswer, context);
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Which bytes are a packet's header bytes is decided here, by these rules:
 //!
-//! - Headers are those that the record of the frame tells: behind VLAN tags, and innermost or
+//! - Headers are those that the record of the frame gives: behind VLAN tags, and innermost or
 //!   outermost as it was dissected.
 //! - IPv4 is as long as it says, IPv6 is its 40 fixed bytes; transport headers lie behind IPv4
 //!   options and IPv6 extension headers.

@@ -124,7 +124,7 @@ impl Layout {
         self.data_len() * 8
     }
 
-    /// The bit of a record that tells whether column `column` has a value.
+    /// The bit of a record that says whether column `column` has a value.
     #[must_use]
     pub const fn presence_bit(self, column: usize) -> usize {
         self.data_len() * 8 + column / 8

@@ -7,11 +7,11 @@
 //! - [`Layout`] says which headers there are and in which order, as nPrint has them;
 //!   [`Subscription`] says which of their bits are wanted, of how many packets of a flow.
 //! - [`Layout::fill`] copies a frame's headers into a compact record: their bytes, and one bit for
-//!   each byte that tells whether it was there.
+//!   each byte that says whether it was there.
 //! - [`BitText`] and [`Subscription::values`] write such records as nPrint writes them.
 //! - [`sequence`] keeps sizes, directions and gaps of a flow's first packets.
 //! - [`first`] joins them: the features of a flow, and the one way from its frames to them.
-//! - [`window`] does so for a flow in a window of time, again and again while it goes on.
+//! - [`window`] does so for a flow in a window of time, again and again while it continues.
 //! - [`trees`] scores compact records with decision trees, forests and boosted trees.
 //! - [`conv`] scores sequences of numbers with small convolutional networks.
 //! - [`encoder`] runs a small causal Transformer encoder token by token, and scores queries.
@@ -55,7 +55,7 @@ pub use layout::{Layout, PAYLOAD_LEN_MAX, PLAIN_RECORD_LEN};
 pub use numeric::{NumericError, NumericForest, TreeArrays};
 pub use schema::{Arrangement, DataType, FeatureSchema, Headers};
 pub use sequence::{FirstSteps, Step};
-pub use subscription::{DEPTH_MAX, Subscription, SubscriptionError, Wanted};
+pub use subscription::{DEPTH_MAX, Subscription, SubscriptionError, SubscriptionRequest};
 pub use text::BitText;
 pub use trees::{Forest, ForestError, Rows};
 pub use window::{WindowError, WindowFeatures, WindowNumber, WindowPackets};

@@ -51,7 +51,7 @@ impl Path {
         matches!(self, Self::Portable)
     }
 
-    /// Whether it answers all splits of a small tree at once.
+    /// Whether it answers all splits of a small tree in one step.
     pub(crate) const fn looks_up_bytes(self) -> bool {
         matches!(self, Self::Avx512Vbmi)
     }

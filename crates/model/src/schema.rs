@@ -89,7 +89,7 @@ impl FeatureSchema {
     }
 
     /// Header bits by the names of one packet's: of single packets, of the first packets of flows,
-    /// or of flows with numbers beside them.
+    /// or of flows with numbers in addition to them.
     #[must_use]
     pub fn of_columns(
         columns: Vec<String>,
@@ -212,13 +212,15 @@ pub fn text_hash(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Wanted;
+    use crate::SubscriptionRequest;
 
-    /// As `sha256sum` has it of the text. Whoever has to change it has changed what every model
+    /// As `sha256sum` has it of the text. A change of it changes what every model
     /// in the world was trained on.
     #[test]
     fn hashes_are_the_same_for_ever() {
-        let some = Subscription::new(&Wanted { depth: 3, ..Wanted::default() }).unwrap();
+        let some =
+            Subscription::new(&SubscriptionRequest { depth: 3, ..SubscriptionRequest::default() })
+                .unwrap();
         let packets = FeatureSchema::of_packets(&some, Headers::Innermost);
         assert_eq!(packets.columns.len(), 1024);
         assert!(packets.text().starts_with(
@@ -240,7 +242,7 @@ mod tests {
 
     #[test]
     fn every_part_changes_the_hash() {
-        let some = Subscription::new(&Wanted::default()).unwrap();
+        let some = Subscription::new(&SubscriptionRequest::default()).unwrap();
         let schema = FeatureSchema::of_packets(&some, Headers::Innermost);
         let mut others = [
             FeatureSchema::of_flows(&some, Headers::Innermost),

@@ -260,7 +260,7 @@ mod x86 {
         }
     }
 
-    /// Some vectors of lanes at once, so that each waits for memory while the others do.
+    /// Some vectors of lanes together, so that each waits for memory while the others do.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn vectors_avx512<const COUNT: usize>(

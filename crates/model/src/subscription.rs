@@ -18,7 +18,7 @@ const PORTS: &str = "^(tcp_[sd]prt|udp_[sd]port)_";
 
 /// What is asked for.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
+pub struct SubscriptionRequest<'a> {
     /// The blocks.
     pub layout: Layout,
     /// Columns whose names one of these regular expressions finds are left out.
@@ -60,7 +60,7 @@ pub enum SubscriptionError {
     Depth(usize),
 }
 
-impl Default for Wanted<'_> {
+impl Default for SubscriptionRequest<'_> {
     fn default() -> Self {
         let layout = Layout::default();
         Self { layout, exclude: &[], addresses: true, ports: true, depth: 1, missing: -1 }
@@ -90,7 +90,7 @@ impl Subscription {
     ///
     /// # Errors
     /// [`SubscriptionError`], where that is nothing, or nothing that can be.
-    pub fn new(wanted: &Wanted<'_>) -> Result<Self, SubscriptionError> {
+    pub fn new(wanted: &SubscriptionRequest<'_>) -> Result<Self, SubscriptionError> {
         if !(1..=DEPTH_MAX).contains(&wanted.depth) {
             return Err(SubscriptionError::Depth(wanted.depth));
         }
@@ -118,7 +118,7 @@ impl Subscription {
         if column_count == 0 {
             return Err(SubscriptionError::NoColumns);
         }
-        let Wanted { depth, missing, .. } = *wanted;
+        let SubscriptionRequest { depth, missing, .. } = *wanted;
         Ok(Self { layout, masks, column_count, depth, missing })
     }
 
@@ -197,13 +197,21 @@ mod tests {
 
     fn without(patterns: &[&str]) -> Result<Subscription, SubscriptionError> {
         let exclude: Vec<_> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-        Subscription::new(&Wanted { exclude: &exclude, ..Wanted::default() })
+        Subscription::new(&SubscriptionRequest {
+            exclude: &exclude,
+            ..SubscriptionRequest::default()
+        })
     }
 
     #[test]
     fn addresses_and_ports_are_left_out_on_request() {
         let layout = Layout::new(&Block::ALL, 0);
-        let wanted = Wanted { layout, addresses: false, ports: false, ..Wanted::default() };
+        let wanted = SubscriptionRequest {
+            layout,
+            addresses: false,
+            ports: false,
+            ..SubscriptionRequest::default()
+        };
         let some = Subscription::new(&wanted).unwrap();
         assert_eq!(some.column_count(), 480 + 320 + 480 + 64 + 64 - 64 - 256 - 32 - 32);
         let is_told = |name: &String| {
@@ -227,7 +235,8 @@ mod tests {
         let error = without(&["tcp_("]).unwrap_err();
         assert!(error.to_string().starts_with("`tcp_(` is not a regular expression"), "{error}");
         for depth in [0, 256] {
-            let refused = Subscription::new(&Wanted { depth, ..Wanted::default() });
+            let refused =
+                Subscription::new(&SubscriptionRequest { depth, ..SubscriptionRequest::default() });
             assert_eq!(refused, Err(SubscriptionError::Depth(depth)));
         }
     }

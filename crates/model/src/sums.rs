@@ -1,4 +1,4 @@
-//! Files of a model by what `sha256sum` says of them: whoever reads a model reads what was trained.
+//! Files of a model by what `sha256sum` says of them: a reader of a model reads what was trained.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};

@@ -41,7 +41,7 @@ pub struct BitText {
     data_len: usize,
     /// What stands where there is no bit, with its comma.
     missing: Vec<u8>,
-    /// The same for as many bits as are looked at together.
+    /// The same for as many bits as are examined together.
     missing_many: Vec<u8>,
     /// The same for a whole packet.
     missing_all: Vec<u8>,
@@ -123,7 +123,7 @@ impl BitText {
     }
 }
 
-/// Presence that is looked at together.
+/// Presence that is examined together.
 const WORD_BITS: usize = u64::BITS as usize;
 
 /// Whether the byte `at` is there, and for how many bytes from there on that is the same: at
@@ -147,7 +147,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Block, Layout, Wanted};
+    use crate::{Block, Layout, SubscriptionRequest};
 
     fn slowly(subscription: &Subscription, record: &[u8]) -> String {
         let mut values = Vec::new();
@@ -157,7 +157,11 @@ mod tests {
 
     #[test]
     fn a_packet_that_is_absent_is_all_missing() {
-        let some = Subscription::new(&Wanted { missing: -128, ..Wanted::default() }).unwrap();
+        let some = Subscription::new(&SubscriptionRequest {
+            missing: -128,
+            ..SubscriptionRequest::default()
+        })
+        .unwrap();
         let text = BitText::new(&some);
         let (mut absent, mut empty) = (Vec::new(), Vec::new());
         text.push_absent(&mut absent);
@@ -180,7 +184,12 @@ mod tests {
         ) {
             let layout = Layout::new(&blocks, payload_len);
             let exclude: Vec<_> = drops.iter().map(|&pattern| pattern.to_owned()).collect();
-            let wanted = Wanted { layout, exclude: &exclude, missing, ..Wanted::default() };
+            let wanted = SubscriptionRequest {
+                layout,
+                exclude: &exclude,
+                missing,
+                ..SubscriptionRequest::default()
+            };
             let Ok(some) = Subscription::new(&wanted) else { return Ok(()) };
             let data_len = some.layout().data_len();
             // Data that is random, presence in stretches as headers have it.

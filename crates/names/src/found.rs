@@ -7,20 +7,20 @@ use crate::greeting::Protocol;
 
 /// Names of a flow and what was read along with them. Text is safe to print.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Found {
+pub struct FlowNames {
     /// The server that the client named: SNI of TLS or QUIC, or the host of HTTP/1.
     pub server_name: Option<Box<str>>,
     /// The name for which the client was given the server's address by DNS, before this flow.
     pub resolved: Option<Arc<str>>,
     /// What was read of a TLS ClientHello.
-    pub hello: Option<HelloFound>,
+    pub hello: Option<ClientHelloInfo>,
     /// The first name that was asked for, in flows of DNS, and the type of record.
     pub query: Option<(Box<str>, RecordType)>,
 }
 
 /// What was read of a TLS ClientHello, of TCP or QUIC.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct HelloFound {
+pub struct ClientHelloInfo {
     /// The application protocols that the client offers, in its order, separated by commas.
     pub alpn: Option<Box<str>>,
     /// The highest version of TLS that it offers: 0x0304 for TLS 1.3; none of a hello that was cut
@@ -32,7 +32,7 @@ pub struct HelloFound {
     pub ech_offered: bool,
 }
 
-impl HelloFound {
+impl ClientHelloInfo {
     /// The version by name, as Wireshark and Suricata write it.
     #[must_use]
     pub const fn version_name(&self) -> Option<&'static str> {
@@ -48,7 +48,7 @@ impl HelloFound {
     }
 }
 
-impl Found {
+impl FlowNames {
     /// The server's name as the client gave it, else by DNS, else the name that was asked for.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
@@ -68,9 +68,9 @@ impl Found {
 
 /// What is known of a flow: its protocol, and names if there are any.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct FlowInfo {
     /// The application protocol that the payload shows.
     pub protocol: Option<Protocol>,
     /// Names.
-    pub found: Option<Arc<Found>>,
+    pub found: Option<Arc<FlowNames>>,
 }

@@ -2,13 +2,13 @@
 //!
 //! [`Gather`] puts the pieces of one handshake in order, [`Pool`] holds those of all handshakes
 //! that are under way. Both are bounded: a handshake has [`LEN_MAX`] bytes here at most, and the
-//! pool has as much memory as its settings say, however many handshakes somebody begins and
+//! pool has as much memory as its settings say, however many handshakes someone begins and
 //! never ends.
 
 use packet::must;
 
 /// The most bytes of a handshake that are kept. ClientHellos with post-quantum key shares have
-/// some 1,800; this is what a page of 4 KiB holds beside the marks of what has arrived.
+/// some 1,800; this is what a page of 4 KiB holds in addition to the marks of what has arrived.
 pub const LEN_MAX: usize = WORD_COUNT * WORD_LEN;
 /// Memory of a [`Pool`] unless its caller says otherwise.
 pub const BYTES_MAX: usize = 32 << 20;
@@ -160,7 +160,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Its place, below [`Pool::count_max`]: for what a caller keeps beside a gather.
+    /// Its place, below [`Pool::count_max`]: for what a caller keeps with a gather.
     #[inline]
     #[must_use]
     pub const fn index(self) -> usize {

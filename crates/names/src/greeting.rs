@@ -188,7 +188,7 @@ fn of_binary_stream(bytes: &[u8]) -> Option<Protocol> {
     }
 }
 
-/// SMTP and FTP both greet with `220`; what follows tells, and nothing where neither says so.
+/// SMTP and FTP both greet with `220`; what follows decides, and nothing where neither says so.
 fn mail_or_files(bytes: &[u8]) -> Option<Protocol> {
     let has = |word: &[u8]| {
         bytes.windows(word.len()).take(512).any(|part| part.eq_ignore_ascii_case(word))

@@ -6,7 +6,7 @@ use crate::layers::Network;
 use crate::record::Record;
 use crate::time::Timestamp;
 
-/// Records a source hands over at once; few enough that records and headers
+/// Records a source hands over per call; few enough that records and headers
 /// stay in the first-level cache until the last stage has seen them.
 pub const BATCH_LEN_MAX: usize = 256;
 

@@ -22,7 +22,7 @@ use crate::layers::Protocol;
 pub const DIGEST_LEN: usize = 20;
 
 /// The flow's Community ID. `seed` separates domains that must not be joined;
-/// everybody's default is 0.
+/// the usual default is 0.
 #[must_use]
 pub fn community_id(key: &FlowKey, seed: u16) -> String {
     String::from(CommunityIdText::new(key, seed).as_str())

@@ -177,7 +177,7 @@ impl FlowKey {
     ///
     /// For ICMP and `ICMPv6` `source_port` is the message's type, and
     /// `destination_port` its code or the type of its counterpart; for types
-    /// that have a counterpart it is not looked at. Type 0 and code 0 of ICMP
+    /// that have a counterpart it is ignored. Type 0 and code 0 of ICMP
     /// are an echo reply here, not a fragment.
     ///
     /// Addresses of different versions cannot meet in one packet; the IPv4
@@ -392,7 +392,7 @@ fn transport_bytes<'a>(frame: &Frame<'a>, network_end: u16) -> Option<&'a [u8]> 
     is_present.then(|| frame.from_offset(layers.transport_offset))
 }
 
-/// Ports of a tuple that somebody else took apart.
+/// Ports of a tuple that the caller parsed.
 fn tuple_ports(source: u16, destination: u16, protocol: Protocol) -> Ports {
     let is_message = matches!(protocol, Protocol::ICMP | Protocol::ICMPV6);
     if !is_message {

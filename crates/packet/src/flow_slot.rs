@@ -1,6 +1,6 @@
 //! Which flow a place is kept for, now that flows come and go and places are used again.
 
-/// Where something is kept for a flow: in the flow table, beside it, in the kernel. A place is
+/// Where something is kept for a flow: in the flow table, next to it, in the kernel. A place is
 /// given to another flow only with another generation, so that what still speaks of the flow before
 /// is recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -41,7 +41,7 @@ link_types! {
     PPP_HDLC = 50, "PPP_HDLC";
     /// PPP over Ethernet, frame begins at the PPPoE header (RFC 2516).
     PPP_ETHER = 51, "PPP_ETHER";
-    /// Raw IP: the first nibble tells version 4 or 6.
+    /// Raw IP: the first nibble gives version 4 or 6.
     RAW = 101, "RAW";
     /// Cisco HDLC.
     C_HDLC = 104, "C_HDLC";

@@ -2,7 +2,7 @@
 //!
 //! A malformed header is data: it is named, counted and passed on, never an
 //! error and never a log line. A header that the capture cut off (`snaplen`)
-//! is not malformed; [`Layers::is_cut`](crate::Layers::is_cut) tells of it.
+//! is not malformed; [`Layers::is_cut`](crate::Layers::is_cut) reports it.
 
 use std::fmt;
 

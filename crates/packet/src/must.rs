@@ -2,7 +2,7 @@
 
 /// What must be there. Its absence is a fault of ours and never of the traffic: where debug
 /// assertions are on, as in `make test-checked` and in fuzzing, it ends the run here; elsewhere the
-/// caller goes on without it.
+/// caller continues without it.
 #[inline(always)]
 #[track_caller]
 pub fn must<T>(found: Option<T>, what: &str) -> Option<T> {

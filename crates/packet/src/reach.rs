@@ -1,11 +1,11 @@
 //! How far sequence numbers reach: the one rule by which numbers out of packets become work or
 //! memory.
 //!
-//! Whoever sends packets past a tap chooses their numbers. All that is kept of one way of a flow
-//! therefore lies within [`WINDOW_MAX_BYTES`] of the highest byte that was sent: ranges, what is
-//! acknowledged, what is timed. What is left behind when that byte moves on is forgotten, and what
-//! lies further off is another connection's, or means nothing. Then the order of RFC 1982 is one
-//! order, and bytes that are added up fit 32 bits.
+//! The sender of packets that pass a tap chooses their sequence numbers. All that is kept of one
+//! way of a flow therefore lies within [`WINDOW_MAX_BYTES`] of the highest byte that was sent:
+//! ranges, what is acknowledged, what is timed. What is left behind when that byte moves on is
+//! forgotten, and what lies further off is another connection's, or means nothing. Then the order
+//! of RFC 1982 is one order, and bytes that are added up fit 32 bits.
 
 use crate::wire::tcp::SeqNumber;
 

@@ -4,7 +4,7 @@ use crate::layers::Layers;
 use crate::link::LinkType;
 use crate::time::Timestamp;
 
-/// Which way a frame passed the capture point, where the capture tells.
+/// Which way a frame passed the capture point, if the capture says so.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Direction {
@@ -27,7 +27,7 @@ pub struct Record {
     pub offset: u32,
     /// Captured bytes.
     pub captured_len: u32,
-    /// Bytes that were on the wire, link header included, as the capture tells.
+    /// Bytes that were on the wire, link header included, as the capture records them.
     pub wire_len: u32,
     /// Index of the interface within its input, in order of appearance.
     pub interface: u16,

@@ -1,5 +1,5 @@
 //! What one tap saw of one way of a flow in one slot of time. Programs in the kernel and readers of
-//! captures both make them, so that whoever reads them need not know where they come from.
+//! captures both make them, so that readers need not know where they come from.
 
 use crate::time::{Span, Timestamp};
 use crate::wire::tcp::SeqNumber;
@@ -18,7 +18,7 @@ pub struct TapSlot {
     pub data_bytes: u64,
     /// Bytes of the frames, link header included; of segments that travel as one packet, of that.
     pub frame_bytes: u64,
-    /// Packets, as whoever saw them handles them: with offloads, one may hold many segments.
+    /// Packets, as the observer handles them: with offloads, one may hold many segments.
     pub packets: u32,
     /// Packets as they are on the wire.
     pub segments: u32,
@@ -42,7 +42,7 @@ impl TapSlot {
     /// A connection began in this slot: what was seen of the ports before is another's.
     pub const BEGAN: u32 = 1;
 
-    /// Of a packet that is told alone: its time stamp stands in
+    /// Of a packet that is reported alone: its time stamp stands in
     /// [`source_gap_max_ticks`](Self::source_gap_max_ticks).
     pub const TICKS: u32 = 2;
 

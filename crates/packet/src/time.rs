@@ -5,7 +5,7 @@ use std::fmt;
 /// Nanoseconds in a second.
 pub const NS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Nanoseconds since 1970-01-01T00:00:00 UTC, as the capture tells it.
+/// Nanoseconds since 1970-01-01T00:00:00 UTC, as the capture records it.
 ///
 /// Signed, so that `if_tsoffset` may reach before 1970; it spans 1677 to 2262.
 /// Arithmetic saturates: a damaged stamp is wrong, but it is no panic.
@@ -19,7 +19,7 @@ pub struct Span(i64);
 impl Timestamp {
     /// The earliest stamp: before anything was seen.
     pub const MIN: Self = Self(i64::MIN);
-    /// The stamp of a frame whose capture tells no time: before everything else.
+    /// The stamp of a frame whose capture gives no time: before everything else.
     pub const UNKNOWN: Self = Self::MIN;
     /// The earliest stamp that a frame can have.
     pub const EARLIEST: Self = Self(i64::MIN + 1);

@@ -1,13 +1,13 @@
-//! What became of every packet that a log ever saw, in a file that outlives the packets.
+//! The outcome of every packet that a log ever saw, in a file that outlives the packets.
 //!
 //! Files of the log are overwritten, and a disk that is full takes no trailer that could tell of a
 //! loss. So the sums lie in `account`, whose bytes are taken from the disk before the first packet
-//! comes and written over from then on: two slots in turn, each with a checksum, so that whoever
-//! ends in the middle of one leaves the other.
+//! comes and written over from then on: two slots in turn, each with a checksum, so that a reader
+//! that ends in the middle of one leaves the other.
 //!
 //! A slot says up to which sequence number of each priority its sums reach. What chunks from there
 //! on say is added by the reader: a recorder that was killed leaves no more uncounted than what it
-//! had not yet told the disk at all.
+//! had not yet written to the disk at all.
 
 use std::fs::File;
 use std::io;
@@ -40,7 +40,7 @@ pub(crate) const SEQUENCE_MAX: u64 = 1 << 62;
 /// The name under which classes without one are added up.
 pub(crate) const UNKNOWN: &str = "unknown";
 
-/// What became of every packet that a log ever saw.
+/// The outcome of every packet that a log ever saw.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Account {
     /// By class, by name: recorders of one log may number them differently.
@@ -56,7 +56,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Adds what became of packets of a class.
+    /// Adds the outcome of packets of a class.
     pub(crate) fn add(&mut self, name: &str, row: &ClassRow) {
         let row = ClassRow { overwritten_packets: 0, overwritten_bytes: 0, ..*row };
         let is_full = self.classes.len() >= CLASS_COUNT_MAX;
@@ -67,7 +67,7 @@ impl Account {
         }
     }
 
-    /// Packets that were stored are not there any more, though nobody was to delete them.
+    /// Packets that were stored are not there any more, though nothing should have deleted them.
     pub(crate) fn lose_stored(&mut self, name: &str, row: &ClassRow) {
         if let Some((_, sums)) = self.classes.iter_mut().find(|(known, _)| known == name) {
             *sums = sums.without_stored(row);
@@ -246,7 +246,7 @@ fn row<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<ClassRow> {
 
 /// What is in the file of an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Read {
+pub(crate) enum AccountSlot {
     /// There is none: a recorder before accounts wrote this log.
     None,
     /// Neither slot is whole.
@@ -256,27 +256,27 @@ pub(crate) enum Read {
 }
 
 /// Reads the account of a log.
-pub(crate) fn read(folder: &Path) -> io::Result<Read> {
+pub(crate) fn read(folder: &Path) -> io::Result<AccountSlot> {
     let file = match open_own(&folder.join(FILE_NAME)) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Read::None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(AccountSlot::None),
         Err(error) => return Err(error),
     };
     read_from(&file)
 }
 
-fn read_from(file: &File) -> io::Result<Read> {
+fn read_from(file: &File) -> io::Result<AccountSlot> {
     let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     if len > 2 * SLOT_LEN_MAX {
-        return Ok(Read::Damaged);
+        return Ok(AccountSlot::Damaged);
     }
     let mut bytes = vec![0; len];
     file.read_exact_at(&mut bytes, 0)?;
     let (first, second) = bytes.split_at(len / 2);
     let whole = [first, second].into_iter().filter_map(read_slot);
     Ok(match whole.max_by_key(|(_, generation)| *generation) {
-        Some((account, generation)) => Read::Whole(Box::new(account), generation),
-        None => Read::Damaged,
+        Some((account, generation)) => AccountSlot::Whole(Box::new(account), generation),
+        None => AccountSlot::Damaged,
     })
 }
 
@@ -343,7 +343,7 @@ impl AccountFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
-        let Read::Whole(_, generation) = read_from(&file)? else { return Ok(false) };
+        let AccountSlot::Whole(_, generation) = read_from(&file)? else { return Ok(false) };
         let metadata = file.metadata()?;
         let slot_len = usize::try_from(metadata.len() / 2).unwrap_or(0);
         let is_taken = metadata.blocks().saturating_mul(512) >= metadata.len();
@@ -382,7 +382,7 @@ impl AccountFile {
         2 * self.slot_len as u64
     }
 
-    /// Writes the account over the older slot; where somebody deleted it, it is made again.
+    /// Writes the account over the older slot; if it was deleted, it is made again.
     pub(crate) fn write(&mut self, account: &Account, sync: bool) -> io::Result<()> {
         // It is not held open: a disk may be made read-only, or unmounted, meanwhile.
         match self.open_slots() {
@@ -444,26 +444,26 @@ mod tests {
     #[test]
     fn an_account_is_read_as_it_was_written_and_a_torn_one_as_the_one_before() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(read(folder.path()).unwrap(), Read::None);
+        assert_eq!(read(folder.path()).unwrap(), AccountSlot::None);
         let mut first = account();
         let mut file = AccountFile::open(folder.path(), &first, 3, Access::Owner).unwrap();
         first.classes[1].0 = "port scan".into();
-        let Read::Whole(got, 1) = read(folder.path()).unwrap() else { panic!() };
+        let AccountSlot::Whole(got, 1) = read(folder.path()).unwrap() else { panic!() };
         assert_eq!(*got, first);
         let mut second = first.clone();
         second.ring_lost = 6;
         file.write(&second, false).unwrap();
-        let Read::Whole(got, 2) = read(folder.path()).unwrap() else { panic!() };
+        let AccountSlot::Whole(got, 2) = read(folder.path()).unwrap() else { panic!() };
         assert_eq!(*got, second);
         // The younger slot is torn.
         let on_disk = File::options().write(true).open(folder.path().join(FILE_NAME)).unwrap();
         on_disk.write_all_at(b"x", file.slot_len as u64 + 30).unwrap();
-        let Read::Whole(got, 1) = read(folder.path()).unwrap() else { panic!() };
+        let AccountSlot::Whole(got, 1) = read(folder.path()).unwrap() else { panic!() };
         assert_eq!(*got, first);
         on_disk.write_all_at(b"x", 30).unwrap();
-        assert_eq!(read(folder.path()).unwrap(), Read::Damaged);
+        assert_eq!(read(folder.path()).unwrap(), AccountSlot::Damaged);
         on_disk.set_len(1 << 40).unwrap();
-        assert_eq!(read(folder.path()).unwrap(), Read::Damaged);
+        assert_eq!(read(folder.path()).unwrap(), AccountSlot::Damaged);
     }
 
     #[test]
@@ -487,6 +487,6 @@ mod tests {
         assert_eq!(all.classes.len(), CLASS_COUNT_MAX + 1);
         let file = AccountFile::open(folder.path(), &all, 800, Access::Owner).unwrap();
         assert!(file.slot_len < SLOT_LEN_MAX);
-        assert!(matches!(read(folder.path()).unwrap(), Read::Whole(..)));
+        assert!(matches!(read(folder.path()).unwrap(), AccountSlot::Whole(..)));
     }
 }

@@ -14,7 +14,7 @@ pub enum Basis {
 
 /// What was found of a packet when it came.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Judged {
+pub struct PacketVerdict {
     /// Index of its class; 0 is traffic that is known and unimportant.
     pub class: u16,
     /// Probability that its forest gave the class, 0 to 1.

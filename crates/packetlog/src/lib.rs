@@ -1,7 +1,7 @@
 //! Keeps each packet at the granularity that it deserves, and finds it again.
 //!
-//! Every packet is judged ([`Judged`]): what class of traffic it is of, and how sure that is. A
-//! [`policy`] says how much of a packet of that class is kept.
+//! Every packet is classified ([`PacketVerdict`]): what class of traffic it is of, and how sure
+//! that is. A [`policy`] says how much of a packet of that class is kept.
 
 #![deny(unsafe_code)]
 
@@ -24,5 +24,5 @@ mod uring;
 
 pub use classifier::{Classifier, ClassifierCounts};
 pub use features::FeatureOptions;
-pub use judged::{Basis, Judged};
+pub use judged::{Basis, PacketVerdict};
 pub use model::{Model, ModelError};

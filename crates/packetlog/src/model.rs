@@ -2,7 +2,7 @@
 //!
 //! The file is JSON, one object: `format`, `classes`, `features` (the options), `columns`,
 //! `schema` (the hash of what these mean), `flow_forest`, `packet_forest` and `training`, which is
-//! not looked at. Everything else that it says is checked.
+//! ignored. Everything else that it says is checked.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use model::{NumericError, NumericForest, TreeArrays};
 use packet::Span;
 use serde_json::{Map, Value};
 
-use crate::features::{Column, FeatureOptions, KeptIn, Key, schema_hash};
+use crate::features::{Column, CounterStore, FeatureOptions, Key, schema_hash};
 
 /// Bytes of a file at most.
 pub const FILE_LEN_MAX: usize = 64 << 20;
@@ -197,7 +197,7 @@ impl<'a> Object<'a> {
         self.fields.get(field).ok_or_else(|| self.wrong(field, "missing"))
     }
 
-    /// Where there is a field that nobody reads, it was meant for somebody else.
+    /// Where there is a field that is not read, it was meant for another program.
     fn only(&self, known: &[&str]) -> Result<(), ModelError> {
         match self.fields.keys().find(|field| !known.contains(&field.as_str())) {
             Some(other) => {
@@ -289,7 +289,7 @@ fn read_options(file: &Object<'_>) -> Result<FeatureOptions, ModelError> {
         "flow_count_max",
     ])?;
     let source = features.wanted("source", "\"sketch\" or \"exact\"", |value| {
-        [KeptIn::Sketch, KeptIn::Exact].into_iter().find(|kept| value == kept.name())
+        [CounterStore::Sketch, CounterStore::Exact].into_iter().find(|kept| value == kept.name())
     })?;
     let keys = features.each("keys", Key::COUNT, "flow, source or destination", |value| {
         value.as_str().and_then(Key::named)

@@ -1,4 +1,5 @@
-//! Files of a log's folder: nobody else's are followed, and nobody else reads them unless asked.
+//! Files of a log's folder: links of other users are not followed, and other users cannot read them
+//! unless asked.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -10,7 +11,7 @@ use rustix::fs::OFlags;
 /// Who may read a log besides its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
-    /// Nobody: it holds what people sent.
+    /// No one else: it holds what people sent.
     #[default]
     Owner,
     /// The folder's group.
@@ -43,8 +44,8 @@ impl Access {
     }
 }
 
-/// Flags with which a file that is there is opened: a link is an error, and a pipe that somebody
-/// put there holds nobody up.
+/// Flags with which a file that is there is opened: a link is an error, and a pipe that another
+/// user put there does not block.
 const FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK);
 
 /// How a file that is there is opened for reading.

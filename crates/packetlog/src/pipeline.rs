@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine::Stage;
 use packet::{Batch, Frame, HashSeed};
 
-use crate::judged::Judged;
+use crate::judged::PacketVerdict;
 use crate::policy::{Granularity, Keep, Sampler, Switch, Table};
 
 /// Who says what a packet is.
 pub trait Judge {
     /// Clears `judged` and puts one judgement a record of the batch there, in order.
-    fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<Judged>);
+    fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>);
 }
 
-/// What became of a packet that was to be kept.
+/// The outcome of a packet that was to be kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kept {
+pub enum KeepOutcome {
     /// It is in the log, or on its way there.
     Yes,
-    /// There was no room; it is lost, and counted by whoever had none.
+    /// There was no room; it is lost and counted.
     NoRoom,
 }
 
@@ -31,13 +31,13 @@ const AHEAD: usize = 8;
 pub trait Keeper {
     /// A packet will come soon: what is known of its flow may be asked for.
     #[inline]
-    fn expect(&mut self, _: &Judged) {}
+    fn expect(&mut self, _: &PacketVerdict) {}
 
     /// Keeps the first `kept_len` bytes of a frame.
-    fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept;
+    fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &PacketVerdict) -> KeepOutcome;
 
     /// A packet of which nothing is kept, by what the policy says.
-    fn pass_over(&mut self, frame: &Frame<'_>, judged: &Judged);
+    fn pass_over(&mut self, frame: &Frame<'_>, judged: &PacketVerdict);
 
     /// From here on packets are kept by this table.
     fn on_mode(&mut self, table: &Table);
@@ -46,7 +46,7 @@ pub trait Keeper {
     fn on_pause(&mut self);
 }
 
-/// What became of packets; read while they come.
+/// The outcome of packets; read while they come.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Packets that came.
@@ -126,7 +126,7 @@ pub struct Pipeline<J, K> {
     tally: Arc<Tally>,
     table: Arc<Table>,
     sampler: Sampler,
-    judged: Vec<Judged>,
+    judged: Vec<PacketVerdict>,
 }
 
 impl<J: Judge, K: Keeper> Pipeline<J, K> {
@@ -155,7 +155,7 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
 impl<J: Judge, K: Keeper> Pipeline<J, K> {
     /// Takes up a table that was asked for, and judges the packets of a batch; [`keep`](Self::keep)
     /// has to follow, with the same batch.
-    pub fn judge(&mut self, batch: &Batch<'_>) -> &[Judged] {
+    pub fn judge(&mut self, batch: &Batch<'_>) -> &[PacketVerdict] {
         if let Some(table) = self.switch.newer(self.table.generation) {
             self.keeper.on_mode(&table);
             self.table = table;
@@ -187,11 +187,11 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
             }
             let kept_len = granularity.kept_len(&frame);
             match self.keeper.keep(&frame, kept_len, judged) {
-                Kept::Yes => {
+                KeepOutcome::Yes => {
                     sums.kept += 1;
                     sums.kept_bytes += u64::from(kept_len);
                 }
-                Kept::NoRoom => sums.no_room += 1,
+                KeepOutcome::NoRoom => sums.no_room += 1,
             }
         }
         self.tally.add(&sums);
@@ -219,9 +219,9 @@ mod tests {
     struct ByFirstByte;
 
     impl Judge for ByFirstByte {
-        fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<Judged>) {
+        fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
             judged.clear();
-            judged.extend(batch.frames().map(|frame| Judged {
+            judged.extend(batch.frames().map(|frame| PacketVerdict {
                 class: u16::from(frame.bytes[0]),
                 confidence: 1.0,
                 basis: Basis::Packet,
@@ -239,14 +239,14 @@ mod tests {
     }
 
     impl Keeper for Noted {
-        fn keep(&mut self, _: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept {
+        fn keep(&mut self, _: &Frame<'_>, kept_len: u32, judged: &PacketVerdict) -> KeepOutcome {
             if self.kept.len() == self.room {
-                return Kept::NoRoom;
+                return KeepOutcome::NoRoom;
             }
             self.kept.push((kept_len, judged.class));
-            Kept::Yes
+            KeepOutcome::Yes
         }
-        fn pass_over(&mut self, _: &Frame<'_>, _: &Judged) {
+        fn pass_over(&mut self, _: &Frame<'_>, _: &PacketVerdict) {
             self.passed_over += 1;
         }
         fn on_mode(&mut self, table: &Table) {

@@ -60,7 +60,7 @@ impl Ring {
     }
 
     /// Hands a write of the first `len` bytes of a block to the kernel; the block comes back from
-    /// [`Ring::end`], or at once with an error.
+    /// [`Ring::end`], or immediately with an error.
     pub(crate) fn begin(
         &mut self,
         file: Arc<File>,

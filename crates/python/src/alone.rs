@@ -7,18 +7,18 @@ use engine::run::Control;
 use packet::Span;
 use session::application::{Application, Closing};
 use session::outlet::RowsError;
-use session::reading::{InputRequest, Inputs, Received};
-use session::run::{Doors, Plan, Planned, RunError, Session, open_alone};
+use session::reading::{InputRequest, Inputs, ReceiveOutcome};
+use session::run::{Doors, Plan, PlannedApplication, RunError, Session, open_alone};
 use session::summary;
 
-use crate::handed::{self, Handed};
+use crate::handed::{self, BatchSender};
 use crate::reader::{Ending, Outlet};
 use crate::refusal::{Kind, Refusal};
 use crate::run::stdout;
 use crate::world::{CLOCK, stop_after};
 
 /// What was asked, besides the settings of the application.
-pub(crate) struct Asked {
+pub(crate) struct RunRequest {
     pub(crate) inputs: InputRequest,
     /// Whether transport headers are looked at.
     pub(crate) has_transport: bool,
@@ -29,26 +29,26 @@ pub(crate) struct Asked {
 }
 
 /// What is left of it.
-pub(crate) struct Answered {
+pub(crate) struct RunAnswer {
     name: &'static str,
     inputs: Inputs,
-    received: Received,
+    received: ReceiveOutcome,
     pub(crate) closing: Closing,
 }
 
 /// Runs an application to the end of what is read.
 pub(crate) fn run<A: Application>(
     application: A,
-    asked: Asked,
+    asked: RunRequest,
     control: Arc<Control>,
     outlet: &Outlet,
-) -> Result<Answered, Refusal> {
-    let Asked { inputs: request, has_transport, time, seed, batch_rows } = asked;
+) -> Result<RunAnswer, Refusal> {
+    let RunRequest { inputs: request, has_transport, time, seed, batch_rows } = asked;
     let mut inputs = Inputs::find(&request, has_transport, control)?;
     let opened = open_alone(&mut inputs, &application, request.thread_count.is_some())?;
     let columns = application.schema(request.asks_for_several());
-    let mut planned = Planned::asked(Box::new(application));
-    planned.door = Some(Box::new(Handed::new(outlet, columns, batch_rows)));
+    let mut planned = PlannedApplication::asked(Box::new(application));
+    planned.door = Some(Box::new(BatchSender::new(outlet, columns, batch_rows)));
     let plan = Plan::alone(planned, request, seed);
     let doors = Doors { clock: CLOCK, stdout, tell: None };
     let mut alarm = None;
@@ -67,10 +67,10 @@ pub(crate) fn run<A: Application>(
     let Some((name, closing)) = finished.closings.pop() else {
         return Err(Refusal::new(Kind::Internal, "the run has no result of its application"));
     };
-    Ok(Answered { name, inputs: finished.inputs, received: finished.received, closing })
+    Ok(RunAnswer { name, inputs: finished.inputs, received: finished.received, closing })
 }
 
-impl Answered {
+impl RunAnswer {
     /// What the reader reports at its end: `first` before what the application has counted.
     pub(crate) fn ending(self, first: Vec<(&'static str, u64)>) -> Ending {
         let Self { name, inputs, received, closing } = self;

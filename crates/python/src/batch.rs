@@ -23,7 +23,7 @@ pub(crate) struct Batch(RecordBatch);
 
 /// Rows that were found, all of them.
 #[pyclass(frozen, module = "wirelens._wirelens")]
-pub(crate) struct Collected {
+pub(crate) struct RowBatches {
     /// As they are declared; none of a table that was made in Python.
     columns: Option<Schema>,
     schema: SchemaRef,
@@ -149,7 +149,7 @@ impl Batch {
     }
 }
 
-impl Collected {
+impl RowBatches {
     pub(crate) fn new(columns: Schema, schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         Self { columns: Some(columns), schema, batches }
     }
@@ -175,7 +175,7 @@ impl Collected {
 }
 
 #[pymethods]
-impl Collected {
+impl RowBatches {
     fn __len__(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }

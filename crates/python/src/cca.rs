@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cca::flight::{FlightInput, FlightMissing, FlightSlot, FlightTap, FlightWindow};
-use cca::inputs::{Empty, Passed, Scratch, Throughput};
+use cca::flight::{FlightInput, FlightMissingReason, FlightSlot, FlightTap, FlightWindow};
+use cca::inputs::{Empty, ProgressRule, Scratch, Throughput};
 use cca::{FlowWay, Input, Period, Rules, Sampler, Tap, TapOptions, Window};
 use engine::columns::{Field, Kind as Holds, Value};
 use engine::run::Control;
@@ -11,8 +11,8 @@ use packet::community_id::community_id;
 use packet::{SlotClock, Source as _, Span, TapSlot};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use session::flows::Done;
-use session::reading::{InputRequest, Inputs, Opened};
+use session::flows::RunTotals;
+use session::reading::{InputRequest, Inputs, OpenSources};
 
 use crate::options::{InputOptions, duration, refused, seed, within};
 use crate::reader::{Ending, Outlet, Reader};
@@ -32,14 +32,14 @@ pub(crate) const ROWS: [Field; 7] = [
 /// How flows are cut into slots.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct TapAsked {
+pub(crate) struct TapRequest {
     slot: String,
     max_flows: i64,
     share: f64,
     seed: Option<i128>,
 }
 
-impl TapAsked {
+impl TapRequest {
     fn options(&self) -> PyResult<TapOptions> {
         if !(self.share > 0.0 && self.share <= 1.0) {
             return Err(refused("share", self.share, "wanted a share above 0, at most 1").into());
@@ -68,7 +68,7 @@ fn clock(text: &str) -> Result<SlotClock, Refusal> {
 pub(crate) fn tap_slots(
     py: Python<'_>,
     inputs: InputOptions,
-    options: TapAsked,
+    options: TapRequest,
 ) -> PyResult<Reader> {
     let options = options.options()?;
     let inputs = inputs.request()?;
@@ -109,7 +109,7 @@ fn add_up(counts: &mut Vec<(&'static str, u64)>, more: impl Iterator<Item = (&'s
 pub(crate) fn flight_slots(
     py: Python<'_>,
     inputs: InputOptions,
-    options: TapAsked,
+    options: TapRequest,
 ) -> PyResult<Reader> {
     let options = options.options()?;
     let inputs = inputs.request()?;
@@ -125,7 +125,7 @@ pub(crate) fn flight_slots(
             }
             push_flights(&mut out, file, &tap)?;
             add_up(&mut counts, tap.counts().named());
-            let mut done = Done { received: source.received(), ..Done::default() };
+            let mut done = RunTotals { received: source.received(), ..RunTotals::default() };
             done.outcome.keyed = tap.counts().received();
             Ok(done)
         })?;
@@ -190,7 +190,7 @@ pub(crate) fn flight_windows<'py>(
                 rows.clear();
                 rows.resize(len * inputs.len(), 0.0);
             }
-            missing.push(filled.err().map(FlightMissing::name));
+            missing.push(filled.err().map(FlightMissingReason::name));
             values.extend(rows.iter().flat_map(|value| value.to_ne_bytes()));
         }
         (values, missing)
@@ -223,14 +223,14 @@ fn flight_of(bytes: &[u8]) -> Result<Vec<FlightSlot>, Refusal> {
     Ok(slots)
 }
 
-fn read_tap(options: TapOptions, inputs: &Inputs, opened: Opened) -> (Tap, Done) {
+fn read_tap(options: TapOptions, inputs: &Inputs, opened: OpenSources) -> (Tap, RunTotals) {
     let mut tap = Tap::new(options);
     let mut source = inputs.in_order(opened);
     while !inputs.control.is_stopped() {
         let Some(batch) = source.next_batch() else { break };
         tap.take(&batch);
     }
-    let mut done = Done { received: source.received(), ..Done::default() };
+    let mut done = RunTotals { received: source.received(), ..RunTotals::default() };
     done.outcome.keyed = tap.counts().received();
     (tap, done)
 }
@@ -278,14 +278,14 @@ pub(crate) fn slot_inputs() -> Vec<&'static str> {
 /// How windows are made of slots.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct WindowAsked {
+pub(crate) struct WindowRequest {
     inputs: Vec<String>,
     passed: String,
     empty: String,
     throughput: String,
 }
 
-impl WindowAsked {
+impl WindowRequest {
     fn rules(&self) -> Result<(Vec<Input>, Rules), Refusal> {
         let input = |name: &String| {
             let known: Vec<_> = slot_inputs();
@@ -293,8 +293,8 @@ impl WindowAsked {
                 .ok_or_else(|| refused("inputs", name, &format!("wanted some of {known:?}")))
         };
         let passed = match self.passed.as_str() {
-            "first" => Passed::First,
-            "highest" => Passed::Highest,
+            "first" => ProgressRule::First,
+            "highest" => ProgressRule::Highest,
             other => return Err(refused("passed", other, "wanted first or highest")),
         };
         let empty = match self.empty.as_str() {
@@ -320,7 +320,7 @@ pub(crate) fn slot_windows<'py>(
     taps: (Bound<'py, PyBytes>, Bound<'py, PyBytes>),
     starts: Vec<i64>,
     len: i64,
-    asked: WindowAsked,
+    asked: WindowRequest,
 ) -> PyResult<(Bound<'py, PyBytes>, Vec<Option<&'static str>>)> {
     let (inputs, rules) = asked.rules()?;
     let len = within("slots", len, 1, 1 << 24)?;
@@ -335,7 +335,7 @@ pub(crate) fn slot_windows<'py>(
                 rows.clear();
                 rows.resize(len * inputs.len(), 0.0);
             }
-            missing.push(filled.err().map(cca::inputs::Missing::name));
+            missing.push(filled.err().map(cca::inputs::MissingReason::name));
             values.extend(rows.iter().flat_map(|value| value.to_ne_bytes()));
         }
         (values, missing)

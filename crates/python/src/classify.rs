@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 use session::KEY_COUNTS;
 use session::application::Application as _;
 use session::choice::Choice as _;
-use session::classify::{By, Classify, Shown, no_memory, read, wants_inner};
+use session::classify::{By, Classify, VerdictView, no_memory, read, wants_inner};
 use session::reading::InputRequest;
 
-use crate::alone::{self, Asked};
+use crate::alone::{self, RunRequest};
 use crate::handed::BATCH_ROWS_MAX;
 use crate::onnx::host;
 use crate::options::{InputOptions, duration, refused, refused_name, seed, within};
@@ -123,9 +123,9 @@ pub(crate) fn classify_flows(
     let flow_count_max = within("max_flows", options.max_flows, least, most)?;
     let (answers, seed) = (options.options(is_live)?, seed(options.seed)?);
     let inputs = InputRequest { decapsulate: wants_inner(&cascade), ..inputs.request()? };
-    let classify = Classify::shown_by(cascade, answers, flow_count_max, by, Shown::Nothing);
+    let classify = Classify::shown_by(cascade, answers, flow_count_max, by, VerdictView::Nothing);
     let columns = classify.schema(inputs.asks_for_several());
-    let asked = Asked { inputs, has_transport: true, time, seed, batch_rows };
+    let asked = RunRequest { inputs, has_transport: true, time, seed, batch_rows };
     Reader::start_any(py, columns, is_live, move |control, outlet| {
         let answered = alone::run(classify, asked, control, outlet)?;
         Ok(answered.ending(Vec::new()))

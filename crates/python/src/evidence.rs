@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use classify::evidence::{DEPTH_COUNT_MAX, Evidence, Kind as EvidenceKind, NameList, State};
 use engine::columns::{Field, Kind as Holds, Value};
-use engine::flow::{EndedFlow, Held};
+use engine::flow::{EndedFlow, FlowState};
 use engine::run::Control;
 use packet::Span;
 use packet::community_id::CommunityId;
@@ -122,7 +122,7 @@ struct Rows {
 
 impl Rows {
     fn put(&mut self, flows: &[EndedFlow<KeptEvidence>]) -> Result<(), Refusal> {
-        for (record, Held(kept)) in flows {
+        for (record, FlowState(kept)) in flows {
             let mut bytes = Vec::new();
             for place in 0..self.depth_count {
                 put(&mut bytes, &kept.evidence.at(place));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::columns::{Field, Kind as Holds, Value};
-use engine::flow::{EndedFlow, FlowOptions, FlowPacket, FlowSlot, FromFrames, Held};
+use engine::flow::{EndedFlow, FlowOptions, FlowPacket, FlowSlot, FlowState, FromFrames};
 use engine::run::Control;
 use model::first::SeenBits;
 use model::{Block, FirstPackets, FlowFeatures, Headers, Identity};
@@ -18,7 +18,7 @@ use session::first::FlowsRequest;
 use session::first::compute;
 use session::reading::{InputRequest, Inputs, hash_seed};
 
-use crate::batch::Collected;
+use crate::batch::RowBatches;
 use crate::options::{InputOptions, duration, seed, within};
 use crate::reader::{Ending, Outlet, Reader};
 use crate::refusal::{Kind, Refusal};
@@ -76,7 +76,7 @@ pub(crate) struct FirstOptions {
 }
 
 /// What of each flow is asked for, in types.
-pub(crate) struct Asked<'a> {
+pub(crate) struct FirstPacketsRequest<'a> {
     pub(crate) headers: Headers,
     pub(crate) blocks: Vec<Block>,
     pub(crate) payload_bytes: u16,
@@ -94,7 +94,7 @@ pub(crate) fn identity_named(name: &str) -> PyResult<Identity> {
 }
 
 impl FeatureOptions {
-    pub(crate) fn asked(&self) -> PyResult<Asked<'_>> {
+    pub(crate) fn asked(&self) -> PyResult<FirstPacketsRequest<'_>> {
         let headers = match self.headers.as_str() {
             "innermost" => Headers::Innermost,
             "outermost" => Headers::Outermost,
@@ -108,11 +108,19 @@ impl FeatureOptions {
         let packets = within("packets", self.packets, 0, usize::MAX)?;
         let payload_bytes = u16::try_from(payload_bytes).unwrap_or(u16::MAX);
         let identity = identity_named(&self.identity)?;
-        Ok(Asked { headers, blocks, payload_bytes, packets, numbers: &self.numbers, identity })
+        Ok(FirstPacketsRequest {
+            headers,
+            blocks,
+            payload_bytes,
+            packets,
+            numbers: &self.numbers,
+            identity,
+        })
     }
 
     pub(crate) fn features(&self) -> PyResult<FlowFeatures> {
-        let Asked { headers, blocks, payload_bytes, packets, numbers, identity } = self.asked()?;
+        let FirstPacketsRequest { headers, blocks, payload_bytes, packets, numbers, identity } =
+            self.asked()?;
         FlowFeatures::new(headers, &blocks, payload_bytes, packets, numbers)
             .map(|features| features.with_identity(identity))
             .map_err(|error| Refusal::new(Kind::Option, error).into())
@@ -249,7 +257,10 @@ impl<'a> Rows<'a> {
         flows.iter().try_for_each(|flow| self.push(flow))
     }
 
-    fn push(&mut self, (record, Held(named)): &EndedFlow<NamedPackets>) -> Result<(), Refusal> {
+    fn push(
+        &mut self,
+        (record, FlowState(named)): &EndedFlow<NamedPackets>,
+    ) -> Result<(), Refusal> {
         let first = &named.first;
         let [from, to] = named
             .macs
@@ -291,7 +302,7 @@ pub(crate) struct FirstRows {
 impl FirstRows {
     /// The rows that `first_packets` read with these features.
     #[new]
-    fn new(rows: &Collected, features: FeatureOptions) -> PyResult<Self> {
+    fn new(rows: &RowBatches, features: FeatureOptions) -> PyResult<Self> {
         let rows = RowsIn::new(rows, &ROWS, "first packets")?;
         Ok(Self { features: features.features()?, rows })
     }

@@ -6,9 +6,9 @@ use pyo3::prelude::*;
 use session::KEY_COUNTS;
 use session::application::Application as _;
 use session::choice::Choice as _;
-use session::flows::{Flows, Names, Settings, Shown};
+use session::flows::{Flows, FlowsView, Names, Settings};
 
-use crate::alone::{self, Asked};
+use crate::alone::{self, RunRequest};
 use crate::handed::BATCH_ROWS_MAX;
 use crate::options::{InputOptions, duration, refused_name, seed, within};
 use crate::reader::Reader;
@@ -60,9 +60,10 @@ pub(crate) fn flows(
     let batch_rows = within("batch_size", options.batch_size, 1, BATCH_ROWS_MAX)?;
     let (is_live, time) = (inputs.is_live(), inputs.time()?);
     let inputs = inputs.request()?;
-    let (flows, seed) = (Flows::shown_by(options.settings()?, Shown::Rows), seed(options.seed)?);
+    let (flows, seed) =
+        (Flows::shown_by(options.settings()?, FlowsView::Rows), seed(options.seed)?);
     let columns = flows.schema(inputs.asks_for_several());
-    let asked = Asked { inputs, has_transport: true, time, seed, batch_rows };
+    let asked = RunRequest { inputs, has_transport: true, time, seed, batch_rows };
     Reader::start_any(py, columns, is_live, move |control, outlet| {
         let answered = alone::run(flows, asked, control, outlet)?;
         Ok(answered.ending(Vec::new()))

@@ -18,14 +18,14 @@ const BATCH_BYTES_MAX: usize = 16 << 20;
 
 /// Gathers rows into batches and hands these over, waiting for room; for a finder of its own, and
 /// for a session, whose rows it takes on a thread of theirs.
-pub(crate) struct Handed {
+pub(crate) struct BatchSender {
     outlet: Outlet,
     columns: Schema,
     batch_rows: usize,
     batches: Batches,
 }
 
-impl Handed {
+impl BatchSender {
     pub(crate) fn new(outlet: &Outlet, columns: Schema, batch_rows: usize) -> Self {
         let batches = Batches::bounded(columns, batch_rows, BATCH_BYTES_MAX);
         Self { outlet: outlet.clone(), columns, batch_rows, batches }
@@ -55,7 +55,7 @@ impl Handed {
     }
 }
 
-impl TakeRows for Handed {
+impl TakeRows for BatchSender {
     fn begin(&mut self, schema: Schema) {
         debug_assert_eq!(schema, self.columns, "the reader announced other columns");
     }

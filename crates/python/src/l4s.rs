@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use l4s::history::{
-    Follow, HistorySettings, Leaving, Packet, QUERY_LEN, QUERY_NAMES, Rows, TOKEN_LEN, TOKEN_NAMES,
-    replay, rows,
+    Follow, HistorySettings, Packet, QUERY_LEN, QUERY_NAMES, Rows, SentPacket, TOKEN_LEN,
+    TOKEN_NAMES, replay, rows,
 };
 use l4s::predictor::Predictions;
 use l4s::tuning::RecorderSettings;
@@ -164,7 +164,7 @@ impl Follow for Tuned {
         self.predictions.acknowledge(number, at_ns, latency_ns);
     }
 
-    fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
+    fn leave(&mut self, packet: &SentPacket, queue: Queue) -> u64 {
         if let Some((_, settings)) = self.tuning.take_if(|(from_ns, _)| packet.at_ns >= *from_ns) {
             // It was tried before.
             let _ = self.predictions.predictor.tune(settings);
@@ -234,5 +234,5 @@ fn packet(bytes: &[u8; PACKET_LEN]) -> Packet {
     let (ends, rest) = (next(), next());
     let queue = if rest >> 32 == 0 { Queue::L4s } else { Queue::Classic };
     let [flow, receiver, size] = [ends as u32, (ends >> 32) as u32, rest as u32];
-    Packet { leaving: Leaving { at_ns, flow, receiver, size }, queue, acked_ns, latency_ns }
+    Packet { leaving: SentPacket { at_ns, flow, receiver, size }, queue, acked_ns, latency_ns }
 }

@@ -8,9 +8,9 @@ use session::KEY_COUNTS;
 use session::application::Application as _;
 use session::choice::Choice as _;
 use session::duration::parse_offset;
-use session::latency::{By, Latency, LatencySettings, Shown};
+use session::latency::{By, Latency, LatencySettings, LatencyView};
 
-use crate::alone::{self, Asked};
+use crate::alone::{self, RunRequest};
 use crate::handed::BATCH_ROWS_MAX;
 use crate::options::{InputOptions, duration, refused_name, seed, within};
 use crate::reader::Reader;
@@ -75,9 +75,9 @@ pub(crate) fn latency(
     let settings = options.settings(is_live)?;
     let inputs = inputs.request()?;
     let application =
-        Latency::shown_by(settings, Shown::Nothing, &inputs.names).map_err(refused)?;
+        Latency::shown_by(settings, LatencyView::Nothing, &inputs.names).map_err(refused)?;
     let (columns, seed) = (application.schema(false), seed(options.seed)?);
-    let asked = Asked { inputs, has_transport: true, time, seed, batch_rows };
+    let asked = RunRequest { inputs, has_transport: true, time, seed, batch_rows };
     Reader::start_any(py, columns, is_live, move |control, outlet| {
         let answered = alone::run(application, asked, control, outlet)?;
         Ok(answered.ending(Vec::new()))

@@ -37,7 +37,7 @@ mod _wirelens {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::batch::{Batch, Collected};
+    use crate::batch::{Batch, RowBatches};
     #[pymodule_export]
     use crate::cca::{
         flight_inputs, flight_row_slots, flight_slots, flight_windows, slot_inputs, slot_windows,

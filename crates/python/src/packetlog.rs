@@ -8,12 +8,12 @@ use engine::columns::{Field, Kind as Holds, Value};
 use engine::run::Control;
 use packet::{HashSeed, Record, Source as _};
 use packetlog::features::{
-    Column, FeatureOptions, Features, KeptIn, Key, Snapshots, schema_hash, schema_text,
+    Column, CounterStore, FeatureOptions, Features, Key, Snapshots, schema_hash, schema_text,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use session::flows::Done;
-use session::reading::{InputRequest, Inputs, Opened, hash_seed};
+use session::flows::RunTotals;
+use session::reading::{InputRequest, Inputs, OpenSources, hash_seed};
 
 pub(crate) use judged::{PacketForests, judgements};
 
@@ -47,8 +47,8 @@ pub(crate) struct SnapshotOptions {
 impl SnapshotOptions {
     fn asked(&self) -> PyResult<FeatureOptions> {
         let source = match self.source.as_str() {
-            "sketch" => KeptIn::Sketch,
-            "exact" => KeptIn::Exact,
+            "sketch" => CounterStore::Sketch,
+            "exact" => CounterStore::Exact,
             other => return Err(refused("source", other, "wanted sketch or exact").into()),
         };
         let key = |name: &String| {
@@ -136,19 +136,19 @@ pub(crate) fn snapshots(
 ) -> PyResult<Reader> {
     let options = options.asked()?;
     let columns = columns_of(&options, columns.as_deref())?;
-    let asked = Asked { options, columns, seed: hash_seed(seed(number)?) };
+    let asked = FeatureRequest { options, columns, seed: hash_seed(seed(number)?) };
     let inputs = inputs.request()?;
     Reader::start(py, &ROWS, move |control, outlet| read(&asked, &inputs, &control, outlet))
 }
 
-struct Asked {
+struct FeatureRequest {
     options: FeatureOptions,
     columns: Vec<Column>,
     seed: HashSeed,
 }
 
 fn read(
-    asked: &Asked,
+    asked: &FeatureRequest,
     inputs: &InputRequest,
     control: &Arc<Control>,
     outlet: &Outlet,
@@ -179,8 +179,8 @@ impl Rows {
         &mut self,
         mut features: Features,
         inputs: &Inputs,
-        opened: Opened,
-    ) -> Result<Done, Refusal> {
+        opened: OpenSources,
+    ) -> Result<RunTotals, Refusal> {
         let mut source = inputs.in_order(opened);
         while !inputs.control.is_stopped() {
             let Some(batch) = source.next_batch() else { break };
@@ -192,7 +192,7 @@ impl Rows {
             });
             pushed?;
         }
-        let mut done = Done { received: source.received(), ..Done::default() };
+        let mut done = RunTotals { received: source.received(), ..RunTotals::default() };
         done.outcome.keyed = self.packet;
         (done.late, done.clock_steps) = features.late_and_steps();
         Ok(done)

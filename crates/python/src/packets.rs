@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use session::reading::{Inputs, Needs};
 use session::summary;
 
-use crate::handed::{BATCH_ROWS_MAX, Handed};
+use crate::handed::{BATCH_ROWS_MAX, BatchSender};
 use crate::options::{InputOptions, within};
 use crate::reader::{Ending, Reader};
 use crate::refusal::{self, Refusal};
@@ -113,7 +113,7 @@ pub(crate) fn packets(
         let mut source = inputs.in_order(inputs.open_any(NEEDS, 1)?);
         let _alarm = time.map(|time| stop_after(time, &inputs.control));
         outlet.opened()?;
-        let mut handed = Handed::new(outlet, columns, batch_rows);
+        let mut handed = BatchSender::new(outlet, columns, batch_rows);
         let mut rows = Rows::new(columns, frame, payload);
         while !inputs.control.is_stopped() || source.ends_by_itself() {
             let Some(batch) = source.next_batch() else { break };
@@ -153,7 +153,7 @@ impl Rows {
         Self { columns, frame_len_max, payload_len_max, byte_count: 0 }
     }
 
-    fn hand_to(&mut self, handed: &mut Handed) -> Result<(), Refusal> {
+    fn hand_to(&mut self, handed: &mut BatchSender) -> Result<(), Refusal> {
         handed.push(&self.columns)?;
         self.columns.clear();
         self.byte_count = 0;

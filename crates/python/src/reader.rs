@@ -25,11 +25,11 @@ use engine::group::Outcome;
 use engine::run::Control;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
-use session::reading::Received;
+use session::reading::ReceiveOutcome;
 use sink::WriteError;
 use sink::arrow::Batches;
 
-use crate::batch::{Batch, Collected, schema_capsule};
+use crate::batch::{Batch, RowBatches, schema_capsule};
 use crate::parquet::ParquetFile;
 use crate::refusal::{Kind, Refusal};
 
@@ -44,7 +44,7 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
 /// What became of the packets, once all were read.
 pub(crate) struct Ending {
-    pub(crate) received: Received,
+    pub(crate) received: ReceiveOutcome,
     /// Why files in folders were left out, a line each.
     pub(crate) refused: Vec<String>,
     pub(crate) outcome: Option<Outcome>,
@@ -329,7 +329,7 @@ impl Reader {
 
     /// All batches, or the first rows of them.
     #[pyo3(signature = (rows = None))]
-    fn collect(&self, py: Python<'_>, rows: Option<usize>) -> PyResult<Collected> {
+    fn collect(&self, py: Python<'_>, rows: Option<usize>) -> PyResult<RowBatches> {
         let mut left = rows.unwrap_or(usize::MAX);
         let mut batches = Vec::new();
         while left > 0 {
@@ -338,7 +338,7 @@ impl Reader {
             batches.push(batch.slice(0, taken));
             left -= taken;
         }
-        Ok(Collected::new(self.columns, Arc::clone(&self.schema), batches))
+        Ok(RowBatches::new(self.columns, Arc::clone(&self.schema), batches))
     }
 
     /// Writes all that is left to a Parquet file, batch by batch.

@@ -4,9 +4,9 @@
 use std::fmt;
 
 use capture::{FilterError, OpenError};
-use engine::columns::RowRefused;
+use engine::columns::RowMismatch;
 use pyo3::prelude::*;
-use session::reading::{InputError, Unaccounted};
+use session::reading::{AccountingError, InputError};
 use sink::{OutputError, WriteError};
 
 /// The classes of `wirelens/errors.py`.
@@ -100,8 +100,8 @@ impl From<InputError> for Refusal {
     }
 }
 
-impl From<Unaccounted> for Refusal {
-    fn from(error: Unaccounted) -> Self {
+impl From<AccountingError> for Refusal {
+    fn from(error: AccountingError) -> Self {
         Self::new(Kind::Internal, error)
     }
 }
@@ -127,8 +127,8 @@ impl From<OutputError> for Refusal {
     }
 }
 
-impl From<RowRefused> for Refusal {
-    fn from(error: RowRefused) -> Self {
+impl From<RowMismatch> for Refusal {
+    fn from(error: RowMismatch) -> Self {
         Self::new(Kind::Internal, error)
     }
 }

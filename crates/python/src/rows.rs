@@ -13,12 +13,12 @@ use packet::Timestamp;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use session::applications::APPLICATIONS;
-use session::flows::Done;
-use session::reading::{InputRequest, Inputs, Opened};
+use session::flows::RunTotals;
+use session::reading::{InputRequest, Inputs, OpenSources};
 use session::summary;
 
-use crate::batch::Collected;
-use crate::handed::Handed;
+use crate::batch::RowBatches;
+use crate::handed::BatchSender;
 use crate::reader::{Ending, Outlet};
 use crate::refusal::{Kind, Refusal};
 
@@ -70,14 +70,14 @@ pub(crate) fn read_each(
     inputs: &InputRequest,
     control: &Arc<Control>,
     outlet: &Outlet,
-    mut one: impl FnMut(u32, &Inputs, Opened) -> Result<Done, Refusal>,
+    mut one: impl FnMut(u32, &Inputs, OpenSources) -> Result<RunTotals, Refusal>,
 ) -> Result<Ending, Refusal> {
     let all = Inputs::find(inputs, true, Arc::clone(control))?;
-    let mut whole = Done::default();
+    let mut whole = RunTotals::default();
     for (file, name) in inputs.names.iter().enumerate() {
         let alone = InputRequest { names: vec![name.clone()], ..inputs.clone() };
         let alone = Inputs::find(&alone, true, Arc::clone(control))?;
-        let opened = Opened::Files(alone.open()?);
+        let opened = OpenSources::Files(alone.open()?);
         if file == 0 {
             outlet.opened()?;
         }
@@ -99,7 +99,7 @@ pub(crate) fn read_each(
 }
 
 /// Adds what was read of one more; refused where its filter could not be used.
-fn merge(whole: &mut Done, done: Done) -> Result<(), Refusal> {
+fn merge(whole: &mut RunTotals, done: RunTotals) -> Result<(), Refusal> {
     if let Some(reason) = done.received.refused_filter() {
         return Err(Refusal::new(Kind::Filter, reason));
     }
@@ -134,12 +134,12 @@ impl NumberBytes {
 /// Rows on their way to Python.
 pub(crate) struct RowsOut {
     columns: Columns,
-    handed: Handed,
+    handed: BatchSender,
 }
 
 impl RowsOut {
     pub(crate) fn new(outlet: &Outlet, fields: &'static [Field]) -> Self {
-        Self { columns: Columns::new(fields), handed: Handed::new(outlet, fields, BATCH_ROWS) }
+        Self { columns: Columns::new(fields), handed: BatchSender::new(outlet, fields, BATCH_ROWS) }
     }
 
     pub(crate) fn push(&mut self, row: &[Value<'_>]) -> Result<(), Refusal> {
@@ -168,7 +168,7 @@ pub(crate) struct RowsIn {
 impl RowsIn {
     /// Rows with these columns; refused where they are others, which is none of the user's faults.
     pub(crate) fn new(
-        rows: &Collected,
+        rows: &RowBatches,
         fields: &'static [Field],
         what: &str,
     ) -> Result<Self, Refusal> {

@@ -7,7 +7,7 @@ use session::KEY_COUNTS;
 use session::choice::Choice as _;
 use session::top::{By, Settings, SortBy, Top, needs_transport, schema};
 
-use crate::alone::{self, Asked};
+use crate::alone::{self, RunRequest};
 use crate::options::{InputOptions, duration, refused_name, seed, within};
 use crate::reader::Reader;
 use crate::refusal::Refusal;
@@ -51,7 +51,7 @@ pub(crate) fn top(py: Python<'_>, inputs: InputOptions, options: TopOptions) -> 
     let (by, inputs) = (settings.by, inputs.request()?);
     let columns = schema(by, settings.window.is_some());
     let has_transport = needs_transport(by);
-    let asked = Asked { inputs, has_transport, time, seed, batch_rows: BATCH_ROWS };
+    let asked = RunRequest { inputs, has_transport, time, seed, batch_rows: BATCH_ROWS };
     Reader::start_any(py, columns, is_live, move |control, outlet| {
         let answered = alone::run(Top::shown_by(settings, None), asked, control, outlet)?;
         let closing = &answered.closing;

@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 use session::reading::InputRequest;
 use session::windows::{FlowWindow, WindowsRequest, compute};
 
-use crate::batch::Collected;
+use crate::batch::RowBatches;
 use crate::first::{FeatureOptions, FirstOptions};
 use crate::options::InputOptions;
 use crate::reader::{Ending, Outlet, Reader};
@@ -140,7 +140,7 @@ pub(crate) struct WindowRows {
 impl WindowRows {
     /// The rows that `windows` read with these features.
     #[new]
-    fn new(rows: &Collected, options: FeatureOptions, every_ns: i64) -> PyResult<Self> {
+    fn new(rows: &RowBatches, options: FeatureOptions, every_ns: i64) -> PyResult<Self> {
         let rows = RowsIn::new(rows, &ROWS, "windows")?;
         Ok(Self { features: features(&options, every_ns)?, rows })
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use history::{Ask, History};
 use store::packets::PacketLog;
 use store::query::{Filter, Groups, GroupsQuery, Rows, RowsQuery, Series, SeriesQuery, TimeRange};
-use store::{Held, Store, Table};
+use store::{RowChunk, Store, Table};
 use tokio::sync::Semaphore;
 
 use crate::problem::Problem;
@@ -47,7 +47,7 @@ pub struct Facts {
     pub mode: Mode,
     /// The names of captures or interfaces.
     pub inputs: Vec<String>,
-    /// The clock of the front door, in nanoseconds since the epoch.
+    /// The clock of the front end, in nanoseconds since the epoch.
     pub now_ns: fn() -> i64,
     /// Packets so far, as the source counts them: received, and dropped.
     pub packets: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
@@ -59,9 +59,9 @@ pub struct Facts {
 
 /// What every request is given.
 #[derive(Clone)]
-pub(crate) struct App(Arc<Shared>);
+pub(crate) struct App(Arc<AppState>);
 
-pub(crate) struct Shared {
+pub(crate) struct AppState {
     pub store: Arc<Store>,
     pub facts: Facts,
     pub started_ns: i64,
@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     pub token: Option<String>,
     /// What connections are encrypted with, if they are.
     pub tls: Option<Arc<Tls>>,
-    pub served: Served,
+    pub served: RequestCounters,
     queries: Arc<Semaphore>,
     /// The state that events carry, with the sequence that it is of: the same for all who listen.
     state: Mutex<Option<(u64, Arc<str>)>>,
@@ -79,7 +79,7 @@ pub(crate) struct Shared {
 
 /// Outcome of requests and connections.
 #[derive(Default)]
-pub(crate) struct Served {
+pub(crate) struct RequestCounters {
     pub requests: AtomicU64,
     pub refused: AtomicU64,
     pub connections: AtomicU64,
@@ -88,14 +88,14 @@ pub(crate) struct Served {
 }
 
 impl std::ops::Deref for App {
-    type Target = Shared;
+    type Target = AppState;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &AppState {
         &self.0
     }
 }
 
-impl Shared {
+impl AppState {
     /// Stored rows, where a query says from when on: without that it is about those in memory.
     fn stored(&self, range: TimeRange) -> Option<&History> {
         self.facts.history.as_deref().filter(|_| range.from_ns.is_some())
@@ -132,7 +132,7 @@ impl Shared {
         range: TimeRange,
         filter: &Filter,
         columns: Option<Vec<usize>>,
-    ) -> Vec<Held> {
+    ) -> Vec<RowChunk> {
         match self.stored(range) {
             Some(history) => history.chunks(table, &Ask { range, filter, columns }).chunks,
             None => table.view().chunks(),
@@ -147,14 +147,14 @@ impl App {
         address: SocketAddr,
         (token, tls): (Option<String>, Option<Arc<Tls>>),
     ) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(AppState {
             store,
             started_ns: (facts.now_ns)(),
             facts,
             address,
             token,
             tls,
-            served: Served::default(),
+            served: RequestCounters::default(),
             queries: Arc::new(Semaphore::new(QUERIES_WAITING_MAX)),
             state: Mutex::default(),
             asked_ns: i64::MIN.into(),

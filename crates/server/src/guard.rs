@@ -51,7 +51,7 @@ pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) 
     response
 }
 
-/// Nothing where the request may go on, or where it is sent instead.
+/// Nothing where the request may continue, or where it is sent instead.
 fn admit(app: &App, request: &Request) -> Result<Option<Response>, Problem> {
     let headers = request.headers();
     check_host(app, headers)?;

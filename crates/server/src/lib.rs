@@ -38,7 +38,7 @@ use tls::Tls;
 pub struct Options {
     /// Address and port; port 0 is any that is free.
     pub listen: SocketAddr,
-    /// Whoever asks has to know this; nothing on loopback alone.
+    /// The token that requests must carry; none if only loopback is served.
     pub token: Option<String>,
     /// What connections are encrypted with; nothing on loopback alone.
     pub certificate: Option<Certificate>,

@@ -19,7 +19,7 @@ use crate::api;
 use crate::app::App;
 use crate::tls::Tls;
 
-/// Connections at most; whoever comes beyond them is turned away.
+/// Connections at most; further ones are turned away.
 const CONNECTIONS_MAX: usize = 512;
 
 /// A connection that has sent no whole request head within this time is dropped.
@@ -35,7 +35,7 @@ const HANDSHAKE: u8 = 22;
 const WANTS_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n\
      Connection: close\r\n\r\nuse https:// for this address\n";
 
-/// How often it is asked what goes on, while someone looks.
+/// How often open flows and counts are asked for, while a client looks.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// Answers requests until it is over.

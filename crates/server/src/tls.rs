@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
-/// Years that a certificate holds that is made at the start: as long as a run may go on.
+/// Years that a certificate holds that is made at the start: as long as a run may continue.
 const YEARS: i32 = 10;
 
 /// Of the clock where it says nothing.

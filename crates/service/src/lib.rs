@@ -5,8 +5,8 @@
 //! - `RELOADING=1` with `MONOTONIC_USEC`, then `READY=1`: settings were asked to be read again, and
 //!   they are in force, or were refused.
 //! - `STOPPING=1`: the run was asked to end, or has ended by itself.
-//! - `WATCHDOG=1`: at half of `WATCHDOG_USEC`, by whoever calls [`Service::tick`]. That is the
-//!   thread that reads packets, so that a run whose packets stall is not reported alive.
+//! - `WATCHDOG=1`: at half of `WATCHDOG_USEC`, by the thread that calls [`Service::tick`]. That is
+//!   the thread that reads packets, so that a run whose packets stall is not reported alive.
 //! - `STATUS=`: one line, every ten seconds.
 //!
 //! Nothing here waits: packets do. What the manager's socket has no room for is sent with a later
@@ -33,7 +33,7 @@ const WAITING_MAX: usize = 16;
 
 /// What a process is started with by a service manager.
 #[derive(Clone, Debug, Default)]
-pub struct Started {
+pub struct ServiceEnvironment {
     /// `NOTIFY_SOCKET`: a path, or an abstract name behind `@`.
     pub socket: Option<OsString>,
     /// `WATCHDOG_USEC`: in microseconds, how long a service may be silent.
@@ -74,7 +74,7 @@ impl Service {
     ///
     /// # Errors
     /// What is wrong with `NOTIFY_SOCKET`, and what was wanted.
-    pub fn found(started: &Started, tell: fn(&str)) -> Result<Option<Self>, String> {
+    pub fn found(started: &ServiceEnvironment, tell: fn(&str)) -> Result<Option<Self>, String> {
         let Some(name) = started.socket.as_deref().filter(|name| !name.is_empty()) else {
             return Ok(None);
         };
@@ -108,8 +108,8 @@ impl Service {
         }
     }
 
-    /// Packets go on, as of now; with the first tick the service is ready. `status` is asked for a
-    /// line every ten seconds.
+    /// Packets arrive from now on; with the first tick the service is ready. `status` is asked for
+    /// a line every ten seconds.
     pub fn tick(&self, now: Instant, status: impl FnOnce() -> String) {
         let mut state = self.state();
         self.flush(&mut state);
@@ -178,7 +178,7 @@ impl Service {
 
 /// Half of the time that a service may be silent; nothing where no one watches it, or another
 /// process is meant (sd_watchdog_enabled(3)).
-fn watchdog_every(started: &Started) -> Option<Duration> {
+fn watchdog_every(started: &ServiceEnvironment) -> Option<Duration> {
     let number = |text: &Option<OsString>| text.as_ref()?.to_str()?.parse::<u64>().ok();
     let is_ours = match &started.watchdog_pid {
         None => true,

@@ -10,9 +10,9 @@ fn silent(line: &str) {
     unreachable!("{line}");
 }
 
-fn started(socket: impl Into<OsString>, watchdog_usec: &str) -> Started {
+fn started(socket: impl Into<OsString>, watchdog_usec: &str) -> ServiceEnvironment {
     let watchdog_usec = Some(watchdog_usec.into()).filter(|text: &OsString| !text.is_empty());
-    Started { socket: Some(socket.into()), watchdog_usec, watchdog_pid: None, pid: 7 }
+    ServiceEnvironment { socket: Some(socket.into()), watchdog_usec, watchdog_pid: None, pid: 7 }
 }
 
 fn received(manager: &UnixDatagram) -> Vec<String> {
@@ -69,9 +69,10 @@ fn the_watchdog_is_answered_at_half_of_its_time() {
     let messages = received(&manager);
     let count = messages.iter().filter(|text| *text == "WATCHDOG=1").count();
     assert_eq!(count, 3, "{messages:?}");
-    let of_another = Started { watchdog_pid: Some("8".into()), ..started("/x", "2000000") };
+    let of_another =
+        ServiceEnvironment { watchdog_pid: Some("8".into()), ..started("/x", "2000000") };
     assert_eq!(watchdog_every(&of_another), None);
-    let ours = Started { watchdog_pid: Some("7".into()), ..of_another };
+    let ours = ServiceEnvironment { watchdog_pid: Some("7".into()), ..of_another };
     assert_eq!(watchdog_every(&ours), Some(Duration::from_secs(1)));
     for text in ["0", "-1", "soon", ""] {
         assert_eq!(watchdog_every(&started("/x", text)), None, "{text}");
@@ -116,5 +117,5 @@ fn a_manager_that_is_not_there_is_reported_once() {
     let too_long = format!("/{}", "x".repeat(200));
     assert!(Service::found(&started(too_long, ""), count).is_err());
     assert!(Service::found(&started("", ""), count).unwrap().is_none());
-    assert!(Service::found(&Started::default(), count).unwrap().is_none());
+    assert!(Service::found(&ServiceEnvironment::default(), count).unwrap().is_none());
 }

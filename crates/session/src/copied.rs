@@ -10,20 +10,20 @@ use packet::file::{FileFault, FrameNote, Interface, PcapngEncoder, Section};
 const BUFFER_LEN: usize = 256 * 1024;
 
 /// A capture in one section, that grows in memory until it is written out.
-pub struct Copied {
+pub struct CaptureBuffer {
     encoder: PcapngEncoder,
     /// Number in the file of each interface, by what its caller calls it.
     interfaces: BTreeMap<u16, u32>,
     bytes: Vec<u8>,
 }
 
-impl Default for Copied {
+impl Default for CaptureBuffer {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Copied {
+impl CaptureBuffer {
     /// Begins with what says who wrote it.
     #[must_use]
     pub fn new() -> Self {

@@ -4,16 +4,16 @@ use engine::flow::{EndReason, FlowCounts};
 use engine::group::Outcome;
 
 use crate::application::Closing;
-use crate::reading::Received;
+use crate::reading::ReceiveOutcome;
 use crate::summary::StageSummary;
 
 /// Outcome of the packets of a run, and of its flows.
 #[derive(Default)]
-pub struct Done {
+pub struct RunTotals {
     /// Packets by what the stage did with them.
     pub outcome: Outcome,
     /// Packets by their outcome before.
-    pub received: Received,
+    pub received: ReceiveOutcome,
     /// Packets more than a second behind the capture's time.
     pub late: u64,
     /// Times that the clock was set back.
@@ -22,7 +22,7 @@ pub struct Done {
     pub counts: FlowCounts,
 }
 
-impl Done {
+impl RunTotals {
     /// What packets without a flow lack.
     pub const KEY: &'static str = "an IP header";
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use engine::flow::{
-    EndedFlow, FlowFrames, FlowOptions, FlowPacket, FlowSlot, FramesDone, FromFrames, TakeEnded,
+    EndedFlow, FlowFrames, FlowOptions, FlowPacket, FlowSink, FlowSlot, FramesOutcome, FromFrames,
 };
 use engine::run::{Control, run_one};
 use model::{FirstPackets, FlowFeatures};
 use packet::{Frame, HashSeed};
 
-use crate::done::Done;
-use crate::reading::{Inputs, Opened};
+use crate::done::RunTotals;
+use crate::reading::{Inputs, OpenSources};
 
 /// How flows are cut, and how they are spread.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ struct Taken<P, E> {
     refusal: Option<E>,
 }
 
-impl<S, P, E> TakeEnded<S> for Taken<P, E>
+impl<S, P, E> FlowSink<S> for Taken<P, E>
 where
     P: FnMut(&[EndedFlow<S>]) -> Result<(), E>,
 {
@@ -70,9 +70,9 @@ pub fn compute<K: FromFrames, E>(
     request: FlowsRequest,
     keep: K,
     inputs: &Inputs,
-    opened: Opened,
+    opened: OpenSources,
     put: impl FnMut(&[EndedFlow<K::State>]) -> Result<(), E>,
-) -> Result<Done, E> {
+) -> Result<RunTotals, E> {
     let FlowsRequest { options, seed } = request;
     let taken = Taken { put, control: Arc::clone(&inputs.control), refusal: None };
     let mut stage = FlowFrames::new(options, seed, keep, taken);
@@ -80,12 +80,12 @@ pub fn compute<K: FromFrames, E>(
     let bar = inputs.bar();
     run_one(&mut source, &mut stage, &inputs.control);
     drop(bar);
-    let FramesDone { output, outcome, clock, counts, .. } = stage.finish();
+    let FramesOutcome { output, outcome, clock, counts, .. } = stage.finish();
     match output.refusal {
         Some(refusal) => Err(refusal),
         None => {
             let received = source.received();
-            Ok(Done { outcome, received, late: clock.late, clock_steps: clock.steps, counts })
+            Ok(RunTotals { outcome, received, late: clock.late, clock_steps: clock.steps, counts })
         }
     }
 }

@@ -1,24 +1,24 @@
 //! All inputs of a run as one source, in order of time.
 
 use capture::distinct::Distinct;
-use capture::limited::Limited;
+use capture::limited::FrameLimit;
 use capture::live::{LiveSeveral, LiveSource};
-use capture::merged::Merged;
+use capture::merged::MergedSource;
 use capture::{Damage, FileSource};
 use packet::Source;
 
-use crate::reading::Received;
+use crate::reading::ReceiveOutcome;
 
 /// All inputs as one source, in order of time.
 pub enum InOrder {
     /// One capture, in its own order.
-    One(Limited<FileSource>),
+    One(FrameLimit<FileSource>),
     /// Several, merged.
-    Several(Limited<Merged>),
+    Several(FrameLimit<MergedSource>),
     /// An interface.
-    Live(Option<Limited<Box<LiveSource>>>),
+    Live(Option<FrameLimit<Box<LiveSource>>>),
     /// Several, merged.
-    Interfaces(Limited<LiveSeveral>),
+    Interfaces(FrameLimit<LiveSeveral>),
     /// Any of these without copies of packets.
     Distinct(Box<Distinct<InOrder>>),
 }
@@ -55,9 +55,9 @@ impl InOrder {
 
     /// Outcome of the frames; those read past the count do not count.
     #[must_use]
-    pub fn received(self) -> Received {
+    pub fn received(self) -> ReceiveOutcome {
         let (sources, unused) = match self {
-            Self::Live(None) => return Received::default(),
+            Self::Live(None) => return ReceiveOutcome::default(),
             Self::Distinct(source) => {
                 let (source, duplicates) = source.into_inner();
                 let mut received = source.received();
@@ -66,7 +66,7 @@ impl InOrder {
             }
             Self::Live(Some(source)) => {
                 let (source, unused) = source.into_inner();
-                let mut received = Received::of_live([*source]);
+                let mut received = ReceiveOutcome::of_live([*source]);
                 received.report.unread += unused.count;
                 received.report.subtract_undecoded(&unused);
                 return received;
@@ -75,9 +75,9 @@ impl InOrder {
                 let (merged, mut unused) = source.into_inner();
                 let (sources, waiting) = merged.into_sources();
                 unused.merge(&waiting);
-                let mut received = Received::default();
+                let mut received = ReceiveOutcome::default();
                 for source in sources {
-                    let Received { report, damages } = Received::of_live([source]);
+                    let ReceiveOutcome { report, damages } = ReceiveOutcome::of_live([source]);
                     received.report.merge(&report);
                     received.damages.extend(damages);
                 }
@@ -96,6 +96,6 @@ impl InOrder {
                 (sources, unused)
             }
         };
-        Received::up_to(&sources, &unused)
+        ReceiveOutcome::up_to(&sources, &unused)
     }
 }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use alerts::Lists;
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
-use engine::flow::{Ended, FlowPacket, PerFlow, SideSlab};
-use names::found::Found;
+use engine::flow::{FlowEnd, FlowPacket, PerFlow, SideSlab};
+use names::found::FlowNames;
 
 use crate::application::{Closing, Refusal, Watcher};
 use crate::classify::Naming;
-use crate::flows::Done;
+use crate::flows::RunTotals;
 
 /// How far a flow was looked up, and where it was found.
 #[derive(Clone, Copy, Default)]
-struct Looked {
+struct IndicatorMatch {
     stage: Stage,
     /// The lists that it is on, a bit each.
     lists: u16,
@@ -32,34 +32,34 @@ enum Stage {
     Done,
 }
 
-impl PerFlow for Looked {
+impl PerFlow for IndicatorMatch {
     fn on_packet(&mut self, _: &FlowPacket) {}
 }
 
 /// Gives [`LabelKind::Indicator`]: the lists that a flow is on, a bit each. Those of its addresses
 /// hold from its first packet on, those of its name and fingerprint from the packet after the one
 /// that carries them.
-pub(crate) struct Indicated {
+pub(crate) struct IndicatorLabels {
     lists: Arc<Lists>,
-    flows: SideSlab<Looked>,
+    flows: SideSlab<IndicatorMatch>,
     /// Where any list is of names.
     naming: Option<Naming>,
 }
 
-impl Indicated {
+impl IndicatorLabels {
     pub(crate) fn new(lists: Arc<Lists>, idle_timeout: packet::Span) -> Self {
         let naming = lists.has_names().then(|| Naming::new(idle_timeout));
         Self { lists, flows: SideSlab::default(), naming }
     }
 }
 
-fn with_name(lists: &Lists, found: &Found) -> u16 {
+fn with_name(lists: &Lists, found: &FlowNames) -> u16 {
     let domain = found.name().map_or(0, |name| lists.with_domain(name));
     let ja4 = found.hello.as_ref().and_then(|hello| hello.ja4.as_ref());
     domain | ja4.map_or(0, |ja4| lists.with_ja4(ja4.as_str()))
 }
 
-impl Lens for Indicated {
+impl Lens for IndicatorLabels {
     fn labels(&self) -> LabelUse {
         LabelUse { reads: Vec::new(), gives: vec![LabelKind::Indicator] }
     }
@@ -96,7 +96,7 @@ impl Lens for Indicated {
         }
     }
 
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {
         if let Some(naming) = &mut self.naming {
             ended.iter().for_each(|ended| naming.on_ended(ended));
             naming.pause();
@@ -111,12 +111,12 @@ impl Lens for Indicated {
 }
 
 /// No application: it says nothing.
-impl Watcher for Indicated {
+impl Watcher for IndicatorLabels {
     fn name(&self) -> &'static str {
         ""
     }
 
-    fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+    fn close(self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {
         Ok(Closing::default())
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use names::counts::Counts;
-use names::found::Seen;
+use names::found::FlowInfo;
 use names::pseudonym::{KEY_LEN_MIN, Pseudonyms};
 use store::Count;
 
@@ -51,7 +51,7 @@ impl Text {
     }
 
     /// What a table shows of a flow: its name, else its protocol.
-    pub(crate) fn shown(&self, seen: &Seen) -> String {
+    pub(crate) fn shown(&self, seen: &FlowInfo) -> String {
         let name = self.of(seen.found.as_ref().and_then(|found| found.name()));
         name.unwrap_or_else(|| seen.protocol.map_or("", |protocol| protocol.name()).to_owned())
     }

@@ -99,7 +99,7 @@ pub(crate) fn read_ahead(source: &mut impl Source, to: &SyncSender<Piece>) -> u6
 }
 
 /// Hands out frames that were read ahead when their time has come.
-pub(crate) struct Paced<'a> {
+pub(crate) struct PacedFrames<'a> {
     ahead: Receiver<Piece>,
     pace: &'a Pace,
     control: &'a Control,
@@ -110,7 +110,7 @@ pub(crate) struct Paced<'a> {
     handed: u64,
 }
 
-impl<'a> Paced<'a> {
+impl<'a> PacedFrames<'a> {
     /// None handed out yet.
     pub(crate) fn new(ahead: Receiver<Piece>, pace: &'a Pace, control: &'a Control) -> Self {
         let (bytes, records) = (Vec::new(), Vec::new());
@@ -147,7 +147,7 @@ impl<'a> Paced<'a> {
     }
 }
 
-impl Source for Paced<'_> {
+impl Source for PacedFrames<'_> {
     fn next_batch(&mut self) -> Option<Batch<'_>> {
         if self.next >= self.records.len() {
             self.fetch()?;
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn every_frame_is_handed_out_once_and_in_order() {
         let (pace, control) = (Pace::new(1e6, CLOCK), Control::default());
-        let mut paced = Paced::new(seconds(), &pace, &control);
+        let mut paced = PacedFrames::new(seconds(), &pace, &control);
         let mut seen = Vec::new();
         while let Some(batch) = paced.next_batch() {
             for frame in batch.frames() {
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_stop_leaves_what_was_not_handed_out() {
         let (pace, control) = (Pace::new(1.0, CLOCK), Control::default());
-        let mut paced = Paced::new(seconds(), &pace, &control);
+        let mut paced = PacedFrames::new(seconds(), &pace, &control);
         assert_eq!(paced.next_batch().map(|batch| batch.records.len()), Some(1));
         control.stop();
         assert!(paced.next_batch().is_none());

@@ -13,15 +13,17 @@ use std::sync::Arc;
 use std::thread;
 
 use capture::distinct::Distinct;
-use capture::input::{Resolved, resolve};
-use capture::limited::Limited;
+use capture::input::{InputList, resolve};
+use capture::limited::FrameLimit;
 use capture::live::{self, LiveOptions, LiveSeveral, LiveSource};
-use capture::merged::Merged;
+use capture::merged::MergedSource;
 use capture::split::{parts_agree, split};
 use capture::{Damage, DamageCause, FilterError};
-use capture::{FileSource, Filter, Input, OpenError, Progress, ReadOptions, Report, Unused, open};
+use capture::{
+    FileSource, Filter, Input, OpenError, Progress, ReadOptions, Report, UnusedFrames, open,
+};
 use engine::group::Outcome;
-use engine::run::{Control, Finished, run, run_one};
+use engine::run::{Control, RunOutcome, run, run_one};
 use engine::{Fold, Stage};
 use packet::dissect::DissectOptions;
 use packet::{HashSeed, LinkType, Span};
@@ -173,7 +175,7 @@ impl Needs {
 }
 
 /// Open sources.
-pub enum Opened {
+pub enum OpenSources {
     /// Of captures.
     Files(Vec<FileSource>),
     /// Of an interface: they share its frames.
@@ -182,7 +184,7 @@ pub enum Opened {
     Several(Vec<LiveSource>),
 }
 
-impl Opened {
+impl OpenSources {
     /// What listens, one for each interface.
     #[must_use]
     pub fn listening(&self) -> &[LiveSource] {
@@ -208,7 +210,7 @@ impl Opened {
 /// What is to be read, found and checked.
 pub struct Inputs {
     /// The captures that the names came to.
-    pub resolved: Resolved,
+    pub resolved: InputList,
     /// How each is read.
     pub options: ReadOptions,
     /// Threads to use, at least 1.
@@ -228,7 +230,7 @@ pub struct Inputs {
 
 /// What became of the frames before they reached a stage.
 #[derive(Default)]
-pub struct Received {
+pub struct ReceiveOutcome {
     /// Of all inputs together.
     pub report: Report,
     /// Why captures could not be read to their ends.
@@ -237,12 +239,12 @@ pub struct Received {
 
 /// Frames are missing from the count: a fault of ours, never of the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unaccounted {
+pub struct AccountingError {
     handed_out: u64,
     known: u64,
 }
 
-impl fmt::Display for Unaccounted {
+impl fmt::Display for AccountingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { handed_out, known } = self;
         write!(
@@ -253,7 +255,7 @@ impl fmt::Display for Unaccounted {
     }
 }
 
-impl std::error::Error for Unaccounted {}
+impl std::error::Error for AccountingError {}
 
 impl Inputs {
     /// Finds the inputs and opens the filter's compiler. `transport` tells whether transport
@@ -324,9 +326,9 @@ impl Inputs {
     ///
     /// # Errors
     /// As [`open`](Self::open), or the interface cannot be listened on.
-    pub fn open_any(&self, needs: Needs, socket_count: usize) -> Result<Opened, InputError> {
+    pub fn open_any(&self, needs: Needs, socket_count: usize) -> Result<OpenSources, InputError> {
         let Some(Interface { names, options }) = &self.interface else {
-            return Ok(Opened::Files(self.open()?));
+            return Ok(OpenSources::Files(self.open()?));
         };
         let snaplen = self.options.snaplen;
         if snaplen < needs.len {
@@ -343,7 +345,7 @@ impl Inputs {
         for name in names {
             opened.extend(live::open(name, &options, &read)?);
         }
-        Ok(if is_one { Opened::Live(opened) } else { Opened::Several(opened) })
+        Ok(if is_one { OpenSources::Live(opened) } else { OpenSources::Several(opened) })
     }
 
     /// Runs one stage over everything, in any order, on all threads.
@@ -353,15 +355,15 @@ impl Inputs {
     /// no longer there.
     pub fn run_unordered<T: Stage + Fold + Send>(
         &self,
-        opened: Opened,
+        opened: OpenSources,
         make_stage: impl Fn() -> T + Sync,
-    ) -> Result<(T, Received), InputError> {
+    ) -> Result<(T, ReceiveOutcome), InputError> {
         let sources = match opened {
-            Opened::Files(sources) if !self.needs_order() => sources,
-            Opened::Live(sources) if !self.needs_order() => {
-                let Finished { stage, sources } =
+            OpenSources::Files(sources) if !self.needs_order() => sources,
+            OpenSources::Live(sources) if !self.needs_order() => {
+                let RunOutcome { stage, sources } =
                     run(sources, self.thread_count, &make_stage, &self.control);
-                return Ok((stage, Received::of_live(sources)));
+                return Ok((stage, ReceiveOutcome::of_live(sources)));
             }
             opened => return Ok(self.run_in_order(opened, make_stage())),
         };
@@ -377,17 +379,17 @@ impl Inputs {
         }
         let finished = run(parts, self.thread_count, &make_stage, &self.control);
         if self.control.is_stopped() || parts_fit(&finished.sources, &groups) {
-            return Ok((finished.stage, Received::of(&finished.sources)));
+            return Ok((finished.stage, ReceiveOutcome::of(&finished.sources)));
         }
         // A place to cut was guessed wrong: read again, each capture in one part.
         self.options.progress.restart();
-        let Finished { stage, sources } =
+        let RunOutcome { stage, sources } =
             run(self.open()?, self.thread_count, &make_stage, &self.control);
         drop(bar);
-        Ok((stage, Received::of(&sources)))
+        Ok((stage, ReceiveOutcome::of(&sources)))
     }
 
-    fn run_in_order<T: Stage>(&self, opened: Opened, mut stage: T) -> (T, Received) {
+    fn run_in_order<T: Stage>(&self, opened: OpenSources, mut stage: T) -> (T, ReceiveOutcome) {
         let mut source = self.in_order(opened);
         let bar = self.bar();
         run_one(&mut source, &mut stage, &self.control);
@@ -398,10 +400,10 @@ impl Inputs {
     /// Whether [`Self::run_unordered`] reads several inputs at the same time, so that which packet
     /// is the first is known by stamps alone; nothing where it would read them in order.
     #[must_use]
-    pub const fn can_be_unordered(&self, opened: &Opened) -> Option<bool> {
+    pub const fn can_be_unordered(&self, opened: &OpenSources) -> Option<bool> {
         match opened {
-            Opened::Files(sources) if !self.needs_order() => Some(sources.len() > 1),
-            Opened::Live(sources) if !self.needs_order() => Some(sources.len() > 1),
+            OpenSources::Files(sources) if !self.needs_order() => Some(sources.len() > 1),
+            OpenSources::Live(sources) if !self.needs_order() => Some(sources.len() > 1),
             _ => None,
         }
     }
@@ -414,7 +416,7 @@ impl Inputs {
     /// Everything as one source in order of time, cut at the count, without copies of packets if
     /// those are dropped. Of several sockets on an interface, the first.
     #[must_use]
-    pub fn in_order(&self, opened: Opened) -> InOrder {
+    pub fn in_order(&self, opened: OpenSources) -> InOrder {
         let all = self.all_in_order(opened);
         match self.drop_duplicates {
             None => all,
@@ -426,23 +428,23 @@ impl Inputs {
         }
     }
 
-    fn all_in_order(&self, opened: Opened) -> InOrder {
+    fn all_in_order(&self, opened: OpenSources) -> InOrder {
         let limit = self.count.unwrap_or(u64::MAX);
         let mut sources = match opened {
-            Opened::Files(sources) => sources,
-            Opened::Live(sources) => {
+            OpenSources::Files(sources) => sources,
+            OpenSources::Live(sources) => {
                 let first = sources.into_iter().next().map(Box::new);
-                return InOrder::Live(first.map(|source| Limited::new(source, limit)));
+                return InOrder::Live(first.map(|source| FrameLimit::new(source, limit)));
             }
-            Opened::Several(sources) => {
-                return InOrder::Interfaces(Limited::new(LiveSeveral::new(sources), limit));
+            OpenSources::Several(sources) => {
+                return InOrder::Interfaces(FrameLimit::new(LiveSeveral::new(sources), limit));
             }
         };
         match sources.pop() {
-            Some(only) if sources.is_empty() => InOrder::One(Limited::new(only, limit)),
+            Some(only) if sources.is_empty() => InOrder::One(FrameLimit::new(only, limit)),
             last => {
                 sources.extend(last);
-                InOrder::Several(Limited::new(Merged::new(sources), limit))
+                InOrder::Several(FrameLimit::new(MergedSource::new(sources), limit))
             }
         }
     }
@@ -473,7 +475,7 @@ fn parts_fit(parts: &[FileSource], groups: &[usize]) -> bool {
     })
 }
 
-impl Received {
+impl ReceiveOutcome {
     /// What the sources of a run say of themselves.
     #[must_use]
     pub fn of(sources: &[FileSource]) -> Self {
@@ -487,7 +489,7 @@ impl Received {
 
     /// The same, without what was read ahead of a limit.
     #[must_use]
-    pub fn up_to(sources: &[FileSource], unused: &Unused) -> Self {
+    pub fn up_to(sources: &[FileSource], unused: &UnusedFrames) -> Self {
         let mut received = Self::of(sources);
         received.report.received = received.report.received.saturating_sub(unused.count);
         received.report.subtract_undecoded(unused);
@@ -565,11 +567,11 @@ impl Received {
     /// Checks that `received = processed + filtered + dropped + malformed`.
     ///
     /// # Errors
-    /// [`Unaccounted`] where a frame is missing from the count, or in it twice.
-    pub fn account_for(&self, outcome: &Outcome) -> Result<(), Unaccounted> {
+    /// [`AccountingError`] where a frame is missing from the count, or in it twice.
+    pub fn account_for(&self, outcome: &Outcome) -> Result<(), AccountingError> {
         let known = outcome.processed() + outcome.malformed.total();
         let handed_out = self.handed_out();
-        if known == handed_out { Ok(()) } else { Err(Unaccounted { handed_out, known }) }
+        if known == handed_out { Ok(()) } else { Err(AccountingError { handed_out, known }) }
     }
 }
 

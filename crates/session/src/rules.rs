@@ -69,7 +69,7 @@ pub struct Words {
 /// What may stand in a `[[rule]]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-struct Written {
+struct RuleSettings {
     service: Option<OneOrMore>,
     device: Option<OneOrMore>,
     anomaly: Option<OneOrMore>,
@@ -99,7 +99,7 @@ impl OneOrMore {
 }
 
 /// What a run has beside its rules.
-pub struct Known<'a> {
+pub struct RuleContext<'a> {
     /// The words of labels.
     pub words: &'a [Words],
     /// The names of lists of indicators, by their numbers.
@@ -115,12 +115,12 @@ impl Rules {
     #[must_use]
     pub fn read(
         tables: &[Spanned<DeTable<'_>>],
-        known: &Known<'_>,
+        known: &RuleContext<'_>,
         mistakes: &mut Mistakes,
     ) -> Self {
         let written: Vec<_> = tables
             .iter()
-            .filter_map(|table| Some((table, read_table::<Written>("rule", table, mistakes)?)))
+            .filter_map(|table| Some((table, read_table::<RuleSettings>("rule", table, mistakes)?)))
             .collect();
         let mut thresholds: Vec<u64> =
             written.iter().filter_map(|(_, written)| written.bytes).collect();
@@ -250,7 +250,11 @@ impl Rules {
 /// The key that is wrong, and why.
 type Wrong = (&'static str, String);
 
-fn rule(written: &Written, known: &Known<'_>, thresholds: &[u64]) -> Result<Rule, Wrong> {
+fn rule(
+    written: &RuleSettings,
+    known: &RuleContext<'_>,
+    thresholds: &[u64],
+) -> Result<Rule, Wrong> {
     let words = [
         (LabelKind::Service, "service", &written.service),
         (LabelKind::Device, "device", &written.device),
@@ -366,7 +370,7 @@ fn fits(
     kind: LabelKind,
     key: &'static str,
     wanted: &[String],
-    known: &Known<'_>,
+    known: &RuleContext<'_>,
 ) -> Result<Fits, Wrong> {
     let Some(Words { giver, words, .. }) = known.words.iter().find(|words| words.kind == kind)
     else {

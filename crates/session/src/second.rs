@@ -9,7 +9,9 @@ use engine::run::Control;
 use packet::{Batch, Record, Source as _, Span, Timestamp};
 
 use crate::application::{Refusal, Site};
-use crate::reading::{InOrder, InputError, InputRequest, Inputs, Opened, Received, is_same_file};
+use crate::reading::{
+    InOrder, InputError, InputRequest, Inputs, OpenSources, ReceiveOutcome, is_same_file,
+};
 
 /// Captures that are read as far as is needed.
 pub(crate) struct Second {
@@ -27,7 +29,7 @@ impl Second {
     /// # Errors
     /// [`InputError`]: a capture that cannot be read.
     pub(crate) fn open(inputs: Inputs, shift: Span) -> Result<Self, InputError> {
-        let opened = Opened::Files(inputs.open()?);
+        let opened = OpenSources::Files(inputs.open()?);
         let source = inputs.in_order(opened);
         Ok(Self { inputs, source, shift, has_ended: false, shifted: Vec::new() })
     }
@@ -69,7 +71,7 @@ impl Second {
     }
 
     /// What was read, and its outcome before.
-    pub(crate) fn finish(self) -> (Inputs, Received) {
+    pub(crate) fn finish(self) -> (Inputs, ReceiveOutcome) {
         (self.inputs, self.source.received())
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use capture::{Input, Report};
 use engine::group::Outcome;
 
-use crate::reading::{Inputs, Received};
+use crate::reading::{Inputs, ReceiveOutcome};
 
 /// What a stage did with the frames it was given.
 pub struct StageSummary<'a> {
@@ -26,7 +26,7 @@ pub struct SourceSummary {
     /// What was read.
     pub inputs: Inputs,
     /// Packets by their outcome before.
-    pub received: Received,
+    pub received: ReceiveOutcome,
     /// Packets by what was done with them.
     pub outcome: Outcome,
     /// What packets without a key lack, such as "an IP source".
@@ -64,7 +64,11 @@ pub fn names(inputs: &Inputs) -> String {
 
 /// The lines, each ended, and what the command says beside them.
 #[must_use]
-pub fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
+pub fn lines(
+    inputs: &Inputs,
+    received: &ReceiveOutcome,
+    stage: Option<&StageSummary<'_>>,
+) -> String {
     let mut text = own_lines(inputs, received, stage);
     for notice in inputs.resolved.refused.iter().chain(&received.notices()) {
         let _ = writeln!(text, "{notice}");
@@ -74,7 +78,11 @@ pub fn lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'
 
 /// The lines, each ended, without what the command says beside them.
 #[must_use]
-pub fn own_lines(inputs: &Inputs, received: &Received, stage: Option<&StageSummary<'_>>) -> String {
+pub fn own_lines(
+    inputs: &Inputs,
+    received: &ReceiveOutcome,
+    stage: Option<&StageSummary<'_>>,
+) -> String {
     let mut text = received_lines(received);
     if let Some(stage) = stage {
         text.push_str(&stage_lines(stage, &received.report));
@@ -97,7 +105,7 @@ pub fn own_lines(inputs: &Inputs, received: &Received, stage: Option<&StageSumma
 // Below: writing to a string cannot fail.
 
 /// What came in, as tcpdump says it, and what did not.
-fn received_lines(received: &Received) -> String {
+fn received_lines(received: &ReceiveOutcome) -> String {
     let report = &received.report;
     let passed = received.handed_out();
     let mut text = format!(

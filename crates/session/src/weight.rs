@@ -4,7 +4,7 @@ use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::flow::{FlowPacket, PerFlow, SideSlab};
 
 use crate::application::{Closing, Refusal, Watcher};
-use crate::flows::Done;
+use crate::flows::RunTotals;
 use crate::rules::{Following, InForce};
 
 /// What is known of a flow.
@@ -63,7 +63,7 @@ impl Watcher for Weight {
         ""
     }
 
-    fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+    fn close(self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {
         Ok(Closing::default())
     }
 }

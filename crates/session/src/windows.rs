@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use engine::flow::{
-    EndedFlow, FlowFrames, FlowMark, FlowOptions, FlowPacket, FlowSlot, FramesDone, FromFrames,
-    Held, MarkKind, States, TakeEnded,
+    EndedFlow, FlowFrames, FlowMark, FlowOptions, FlowPacket, FlowSink, FlowSlot, FlowState,
+    FramesOutcome, FromFrames, MarkKind, States,
 };
 use engine::run::{Control, run_one};
 use model::{WindowFeatures, WindowPackets};
 use packet::{FlowDirection, FlowKey, Frame, HashSeed, Timestamp};
 
-use crate::flows::Done;
-use crate::reading::{Inputs, Opened};
+use crate::flows::RunTotals;
+use crate::reading::{Inputs, OpenSources};
 
 /// What is asked, whoever asks.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ where
         }
     }
 
-    fn on_end(&mut self, flow: &mut Following, _: &engine::flow::Ended) {
+    fn on_end(&mut self, flow: &mut Following, _: &engine::flow::FlowEnd) {
         self.hand_on(&std::mem::take(flow));
     }
 }
@@ -114,10 +114,10 @@ where
 #[derive(Default)]
 struct Left(Vec<Following>);
 
-impl TakeEnded<Following> for Left {
+impl FlowSink<Following> for Left {
     fn take(&mut self, flows: &[EndedFlow<Following>]) {
-        let begun = flows.iter().filter(|(_, Held(flow))| flow.begun.is_some());
-        self.0.extend(begun.map(|(_, Held(flow))| flow.clone()));
+        let begun = flows.iter().filter(|(_, FlowState(flow))| flow.begun.is_some());
+        self.0.extend(begun.map(|(_, FlowState(flow))| flow.clone()));
     }
 }
 
@@ -129,9 +129,9 @@ impl TakeEnded<Following> for Left {
 pub fn compute<E>(
     request: WindowsRequest,
     inputs: &Inputs,
-    opened: Opened,
+    opened: OpenSources,
     put: impl FnMut(FlowWindow<'_>) -> Result<(), E>,
-) -> Result<Done, E> {
+) -> Result<RunTotals, E> {
     let WindowsRequest { options, seed, features } = request;
     let now = Timestamp::MIN;
     let keep = Keep { features, now, put, control: Arc::clone(&inputs.control), refusal: None };
@@ -140,13 +140,13 @@ pub fn compute<E>(
     let bar = inputs.bar();
     run_one(&mut source, &mut stage, &inputs.control);
     drop(bar);
-    let FramesDone { mut keep, output, outcome, clock, counts } = stage.finish();
+    let FramesOutcome { mut keep, output, outcome, clock, counts } = stage.finish();
     output.0.iter().for_each(|flow| keep.hand_on(flow));
     match keep.refusal {
         Some(refusal) => Err(refusal),
         None => {
             let received = source.received();
-            Ok(Done { outcome, received, late: clock.late, clock_steps: clock.steps, counts })
+            Ok(RunTotals { outcome, received, late: clock.late, clock_steps: clock.steps, counts })
         }
     }
 }

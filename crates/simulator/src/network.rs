@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use dualq::{Arrival, Draws, Ecn, Fate, Left, Packet, Queue, Router};
-use l4s::history::Leaving;
+use dualq::{Arrival, Departure, Draws, Ecn, Fate, Packet, Queue, Router};
+use l4s::history::SentPacket;
 use l4s::journal;
 use l4s::trace::{Outcome, Record};
 
 use crate::agenda::{Agenda, Event};
-use crate::receiver::{self, Ack, Received, Receiver};
+use crate::receiver::{self, Ack, ArrivedPacket, Receiver};
 use crate::scenario::{Group, Load, Scenario};
 use crate::sender::{HEADER_BYTES, Outgoing, Sender};
 use crate::steered::{Chooser, Predicting};
 use crate::summary::Summary;
-use crate::traced::Traced;
+use crate::traced::TraceWriter;
 use crate::workload::Messages;
 
 /// Where a run writes what happens, besides its summary.
@@ -103,7 +103,7 @@ struct Network<'a> {
     acks: Slab<Ack>,
     steering: Chooser,
     summary: Summary,
-    traced: Traced<'a>,
+    traced: TraceWriter<'a>,
     journal: Option<&'a mut dyn Write>,
 }
 
@@ -131,7 +131,7 @@ pub fn run<'a>(
         acks: Slab::new(),
         steering: Chooser::new(scenario.control, draws.bits(), predicting)?,
         summary: Summary::new(scenario),
-        traced: Traced::begin(writers.trace)?,
+        traced: TraceWriter::begin(writers.trace)?,
         journal: writers.journal,
     };
     for (index, group) in scenario.groups.iter().enumerate() {
@@ -257,7 +257,7 @@ impl Network<'_> {
         let mut sent_ecn = ecn;
         if sender == STEERED {
             let receiver = u32::from(of_flow.receiver_number);
-            let leaving = Leaving { at_ns: now_ns, flow, receiver, size: len };
+            let leaving = SentPacket { at_ns: now_ns, flow, receiver, size: len };
             let state = self.steering.sees_router().then(|| self.router.state(now_ns));
             let number;
             (sent_ecn, number) = self.steering.leave(&leaving, ecn, state.as_ref());
@@ -366,7 +366,7 @@ impl Network<'_> {
         }
     }
 
-    fn transmit(&mut self, now_ns: u64, place: u32, left: &Left) {
+    fn transmit(&mut self, now_ns: u64, place: u32, left: &Departure) {
         let Some(on_way) = self.packets.items.get_mut(place as usize) else { return };
         on_way.ecn = left.packet.ecn;
         let on_way = *on_way;
@@ -402,7 +402,7 @@ impl Network<'_> {
             record.received_ns = Some(now_ns);
         }
         let Some(of_flow) = self.flow(on_way.flow) else { return };
-        let answer = of_flow.receiver.receive(Received {
+        let answer = of_flow.receiver.receive(ArrivedPacket {
             segment: on_way.segment,
             is_marked: on_way.ecn == Ecn::Ce,
             is_retransmission: on_way.is_retransmission,

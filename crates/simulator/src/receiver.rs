@@ -22,7 +22,7 @@ pub(crate) struct Ack {
 
 /// A packet of a flow that has arrived.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Received {
+pub(crate) struct ArrivedPacket {
     pub(crate) segment: u64,
     pub(crate) is_marked: bool,
     pub(crate) is_retransmission: bool,
@@ -59,8 +59,8 @@ impl Receiver {
         Self { flow, delayed_acks, ..Self::default() }
     }
 
-    pub(crate) fn receive(&mut self, received: Received) -> Answer {
-        let Received { segment, is_marked, is_retransmission, sent_ns } = received;
+    pub(crate) fn receive(&mut self, received: ArrivedPacket) -> Answer {
+        let ArrivedPacket { segment, is_marked, is_retransmission, sent_ns } = received;
         let is_late = segment < self.newest && !is_retransmission;
         self.reordered += u64::from(is_late);
         self.newest = self.newest.max(segment);
@@ -116,8 +116,8 @@ impl Receiver {
 mod tests {
     use super::*;
 
-    fn packet(segment: u64, is_marked: bool) -> Received {
-        Received { segment, is_marked, is_retransmission: false, sent_ns: segment }
+    fn packet(segment: u64, is_marked: bool) -> ArrivedPacket {
+        ArrivedPacket { segment, is_marked, is_retransmission: false, sent_ns: segment }
     }
 
     fn ack(from: u64, count: u32, marked: u32) -> Option<Ack> {

@@ -27,7 +27,7 @@ pub struct Scenario {
     /// The router.
     pub router: Settings,
     /// What steers the L4S flows of sender 1.
-    pub control: Steered,
+    pub control: SteeringPolicy,
     /// How senders find what is lost.
     pub recovery: Recovery,
     /// Packets that an acknowledgement may wait for: 1 acknowledges each immediately.
@@ -38,14 +38,14 @@ pub struct Scenario {
 
 /// What steers packets. As text as [`Control`] and [`MarkerSettings`] have it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Steered {
+pub enum SteeringPolicy {
     /// A rule that learns nothing.
     Rule(Control),
     /// A model's predictions; the model is given to [`run`](crate::run).
     Predicted(MarkerSettings),
 }
 
-impl FromStr for Steered {
+impl FromStr for SteeringPolicy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -175,7 +175,7 @@ impl Scenario {
             warmup_ns: 0,
             seed: 1,
             router: Settings::default(),
-            control: Steered::Rule(Control::None),
+            control: SteeringPolicy::Rule(Control::None),
             recovery: Recovery::default(),
             delayed_acks: 1,
             groups: Vec::new(),
@@ -298,7 +298,7 @@ mod tests {
         let scenario: Scenario = text.parse().unwrap();
         assert_eq!((scenario.rate_bps, scenario.access_bps), (50_000_000, 5_000_000_000));
         assert_eq!((scenario.router.c_protection, scenario.delay_ns), (70, 20_000_000));
-        assert_eq!(scenario.control, Steered::Rule(Control::Random(0.2)));
+        assert_eq!(scenario.control, SteeringPolicy::Rule(Control::Random(0.2)));
         let [first, second] = scenario.groups[..] else { panic!("two groups") };
         assert_eq!((first.count, first.sender, first.load), (6, 1, Load::Greedy));
         let load = Load::Messages { sizes: "websearch".parse().unwrap(), bps: 5e6 };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use dualq::Queue;
 
-use crate::congestion::{Acked, Congestion, Kind};
+use crate::congestion::{AckSample, Congestion, Kind};
 use crate::receiver::Ack;
 use crate::reordering::Reordering;
 use crate::scenario::Recovery;
@@ -58,7 +58,7 @@ pub(crate) struct Outgoing {
 
 /// A packet that is known to have arrived: its queue, its latency and its record.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Delivered {
+pub(crate) struct DeliveredPacket {
     pub(crate) queue: Queue,
     pub(crate) latency_ns: u64,
     pub(crate) record: u64,
@@ -89,7 +89,7 @@ pub(crate) struct Sender {
     lost: u32,
     /// No segment below is lost and waits.
     lost_from: u64,
-    /// Segments below were looked at, whether they are lost.
+    /// Segments below were examined, whether they are lost.
     examined: u64,
     recovery: Recovery,
     reordering: Reordering,
@@ -255,7 +255,12 @@ impl Sender {
     }
 
     /// An acknowledgement has arrived; hands over each packet that is now known to have.
-    pub(crate) fn acknowledge(&mut self, now_ns: u64, ack: &Ack, mut then: impl FnMut(Delivered)) {
+    pub(crate) fn acknowledge(
+        &mut self,
+        now_ns: u64,
+        ack: &Ack,
+        mut then: impl FnMut(DeliveredPacket),
+    ) {
         let was_limited = !self.may_send() && self.available != Some(0);
         let rtt_ns = now_ns.saturating_sub(ack.sent_ns);
         self.measure(rtt_ns);
@@ -264,7 +269,7 @@ impl Sender {
             if let Some(arrived) = self.arrive(number, ack.sent_ns, rtt_ns) {
                 segments += 1;
                 newest = Some(arrived);
-                then(Delivered {
+                then(DeliveredPacket {
                     queue: arrived.queue,
                     latency_ns: now_ns.saturating_sub(arrived.sent_ns),
                     record: arrived.record,
@@ -290,7 +295,7 @@ impl Sender {
             self.round_until = self.end();
         }
         let since_ns = now_ns.saturating_sub(newest.delivered_ns).max(1);
-        let acked = Acked {
+        let acked = AckSample {
             now_ns,
             segments,
             marked: ack.marked,

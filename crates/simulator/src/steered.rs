@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use dualq::{Ecn, Queue, State};
-use l4s::history::Leaving;
+use l4s::history::SentPacket;
 use l4s::{Control, Marker, MarkerCounts, Model, Steering, Tuner, TuningCounts, TuningSettings};
 
-use crate::scenario::Steered;
+use crate::scenario::SteeringPolicy;
 
 /// The model of a scenario whose packets are steered by predictions.
 #[derive(Clone, Debug)]
@@ -40,14 +40,14 @@ pub(crate) enum Chooser {
 
 impl Chooser {
     pub(crate) fn new(
-        steered: Steered,
+        steered: SteeringPolicy,
         seed: u64,
         predicting: Option<Predicting>,
     ) -> io::Result<Self> {
         let refused = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text);
         match (steered, predicting) {
-            (Steered::Rule(control), None) => Ok(Self::Rule(Steering::new(control, seed))),
-            (Steered::Predicted(settings), Some(Predicting { model, tuning })) => {
+            (SteeringPolicy::Rule(control), None) => Ok(Self::Rule(Steering::new(control, seed))),
+            (SteeringPolicy::Predicted(settings), Some(Predicting { model, tuning })) => {
                 let mut marker = Marker::new(model, settings).map_err(io::Error::other)?;
                 if let Some(tuning) = tuning {
                     marker
@@ -56,10 +56,10 @@ impl Chooser {
                 }
                 Ok(Self::Model(Box::new(marker)))
             }
-            (Steered::Predicted(_), None) => {
+            (SteeringPolicy::Predicted(_), None) => {
                 Err(refused("control predicted without a model; wanted: one"))
             }
-            (Steered::Rule(_), Some(_)) => {
+            (SteeringPolicy::Rule(_), Some(_)) => {
                 Err(refused("a model, and a control that needs none; wanted: control predicted"))
             }
         }
@@ -91,7 +91,7 @@ impl Chooser {
     /// A packet leaves: with which ECN field, and its number for `acknowledge`.
     pub(crate) fn leave(
         &mut self,
-        packet: &Leaving,
+        packet: &SentPacket,
         ecn: Ecn,
         state: Option<&State>,
     ) -> (Ecn, u64) {

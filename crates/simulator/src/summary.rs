@@ -37,7 +37,7 @@ impl Delays {
     }
 }
 
-/// What became of the flows of a group.
+/// The outcome of the flows of a group.
 #[derive(Clone, Debug)]
 pub struct OfGroup {
     /// The group.
@@ -64,7 +64,7 @@ pub struct Summary {
     pub seconds: f64,
     /// Queueing delays of packets that left, by queue.
     pub delays: OfQueue<Delays>,
-    /// What became of all packets, by queue, the warm-up included.
+    /// The outcome of all packets, by queue, the warm-up included.
     pub counts: OfQueue<Counts>,
     /// By group.
     pub groups: Vec<OfGroup>,

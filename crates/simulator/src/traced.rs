@@ -10,14 +10,14 @@ use l4s::trace::{MAGIC, Outcome, Record};
 const WAITING_MAX: usize = 500_000;
 
 /// Where records go.
-pub(crate) struct Traced<'a> {
+pub(crate) struct TraceWriter<'a> {
     to: Option<&'a mut dyn Write>,
     waiting: VecDeque<Record>,
     /// Number of the first of them.
     first: u64,
 }
 
-impl<'a> Traced<'a> {
+impl<'a> TraceWriter<'a> {
     pub(crate) fn begin(mut to: Option<&'a mut dyn Write>) -> io::Result<Self> {
         if let Some(to) = &mut to {
             to.write_all(&MAGIC)?;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use dualq::{OfQueue, Router};
-use l4s::journal::{self, Replayed};
+use l4s::journal::{self, ReplayOutcome};
 use l4s::trace::{MAGIC, RECORD_LEN};
 use simulator::{Scenario, Summary, Writers};
 
@@ -85,7 +85,10 @@ fn a_router_of_its_own_decides_as_that_of_the_run() {
         let (_, _, journal) = run(&scenario);
         let router = Router::new(scenario.router, scenario.seed, 0).unwrap();
         let calls = (journal.len() / journal::ENTRY_LEN) as u64;
-        assert_eq!(journal::replay(router, &journal), Replayed { calls, first_difference: None });
+        assert_eq!(
+            journal::replay(router, &journal),
+            ReplayOutcome { calls, first_difference: None }
+        );
     }
 }
 

@@ -12,7 +12,7 @@ use arrow_array::{
     TimestampNanosecondArray, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow_schema::{DataType, SchemaRef};
-use engine::columns::{Columns, RowRefused, Schema, Value};
+use engine::columns::{Columns, RowMismatch, Schema, Value};
 
 use crate::WriteError;
 use crate::ipc::{array, arrow_schema, refused};
@@ -89,8 +89,8 @@ impl Batches {
 /// Appends the rows of a batch that [`Batches`] made to `rows`, which have the same schema.
 ///
 /// # Errors
-/// [`RowRefused`] where they have another, or too much text for one piece of rows.
-pub fn append(batch: &RecordBatch, rows: &mut Columns) -> Result<(), RowRefused> {
+/// [`RowMismatch`] where they have another, or too much text for one piece of rows.
+pub fn append(batch: &RecordBatch, rows: &mut Columns) -> Result<(), RowMismatch> {
     let columns: Vec<Values<'_>> =
         batch.columns().iter().map(|column| Values::of(column.as_ref())).collect();
     let mut row = Vec::with_capacity(columns.len());

@@ -76,7 +76,7 @@ pub enum OutputError {
         /// How many bytes it had taken before.
         written_bytes: u64,
         /// What there is of it now.
-        left: Left,
+        left: FailedOutput,
         /// Its refusal.
         source: io::Error,
     },
@@ -107,7 +107,7 @@ pub enum OutputError {
 
 /// What there is of an output of which a write failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Left {
+pub enum FailedOutput {
     /// It was removed.
     Nothing,
     /// Complete rows, in this partial file: [`recover`](crate::recover()) makes a file of them.
@@ -254,7 +254,7 @@ fn write_failed(
     f: &mut fmt::Formatter<'_>,
     path: &Path,
     written_bytes: u64,
-    left: &Left,
+    left: &FailedOutput,
     source: &io::Error,
 ) -> fmt::Result {
     if path == Path::new("/dev/stdout") {
@@ -263,8 +263,8 @@ fn write_failed(
         write!(f, "cannot write `{}`: {source} after {written_bytes} bytes", path.display())?;
     }
     match left {
-        Left::Nothing => f.write_str("; the incomplete file was removed")?,
-        Left::Rows(partial) => {
+        FailedOutput::Nothing => f.write_str("; the incomplete file was removed")?,
+        FailedOutput::Rows(partial) => {
             let partial = partial.display();
             write!(
                 f,
@@ -272,7 +272,7 @@ fn write_failed(
                  them"
             )?;
         }
-        Left::AsItWas => {}
+        FailedOutput::AsItWas => {}
     }
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

@@ -110,7 +110,7 @@ pub(crate) fn read_back(file: &File) -> io::Result<Option<ReadBack>> {
 }
 
 /// A footer or note that was read.
-struct Found {
+struct FooterNote {
     metadata: ParquetMetaData,
     is_note: bool,
     /// Where the row groups lie that it tells of.
@@ -141,7 +141,7 @@ fn last_end(file: &File) -> io::Result<Option<u64>> {
 
 /// The footer or note that ends there, if what stands there is one: any four
 /// bytes may look like a magic, so what is before them must make sense.
-fn ending_at(file: &File, end: u64) -> io::Result<Option<Found>> {
+fn ending_at(file: &File, end: u64) -> io::Result<Option<FooterNote>> {
     let mut trailer = [0; TRAILER_LEN as usize];
     let Some(trailer_start) = end.checked_sub(TRAILER_LEN) else { return Ok(None) };
     file.read_exact_at(&mut trailer, trailer_start)?;
@@ -159,7 +159,7 @@ fn ending_at(file: &File, end: u64) -> io::Result<Option<Found>> {
         .map(|(data, dictionary)| dictionary.unwrap_or(data).min(data))
         .min()
         .and_then(|first| u64::try_from(first).ok());
-    Ok(data.filter(|&first| first >= MAGIC.len() as u64 && first < start).map(|first| Found {
+    Ok(data.filter(|&first| first >= MAGIC.len() as u64 && first < start).map(|first| FooterNote {
         metadata,
         is_note,
         data: first..start,

@@ -13,7 +13,7 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef, TimeUnit};
 use engine::columns::{Columns, Kind, Schema};
 
-use crate::rows::{Held, HeldValues, Rows};
+use crate::rows::{ColumnData, HeldValues, Rows};
 use crate::{Format, WriteError};
 
 const UTC: &str = "UTC";
@@ -125,7 +125,7 @@ pub(crate) fn arrow_schema(schema: Schema) -> arrow_schema::Schema {
 }
 
 /// Without copying: the vectors become Arrow's buffers.
-pub(crate) fn array(held: Held) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn array(held: ColumnData) -> Result<ArrayRef, ArrowError> {
     let nulls = held.presence.map(|presence| NullBuffer::new(BooleanBuffer::from(presence)));
     Ok(match held.values {
         HeldValues::U64(values) => {

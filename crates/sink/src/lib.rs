@@ -44,11 +44,11 @@ mod row_groups;
 mod rows;
 mod writer;
 
-pub use error::{Left, OutputError, WriteError};
+pub use error::{FailedOutput, OutputError, WriteError};
 pub use format::{Format, FormatError};
 pub use matrix::MatrixWriter;
 pub use output::{Existing, OutputFile, Piece};
 pub use parts::{Files, OPEN_MAX, Partition, Parts};
-pub use recover::{RecoverError, Recovered, recover};
+pub use recover::{RecoverError, RecoveryReport, recover};
 pub use rotation::{Rotation, Turn, time_column};
 pub use writer::Writer;

@@ -20,7 +20,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt as _, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::{Left, OutputError, recover};
+use crate::{FailedOutput, OutputError, recover};
 
 const PARTIAL_SUFFIX: &str = ".partial";
 
@@ -78,7 +78,7 @@ enum Place {
     /// To be put in place.
     Partial { partial: PathBuf, target: PathBuf, existing: Existing },
     /// Its last write failed, or it is in place.
-    Gone { left: Left },
+    Gone { left: FailedOutput },
 }
 
 impl OutputFile {
@@ -205,7 +205,7 @@ impl OutputFile {
         let was_renamed = !is_named(&self.file, &partial)
             && self.file.metadata().is_ok_and(|metadata| metadata.nlink() > 0);
         let path = if was_renamed {
-            self.place = Place::Gone { left: Left::AsItWas };
+            self.place = Place::Gone { left: FailedOutput::AsItWas };
             None
         } else {
             self.put_in_place(true)?
@@ -244,7 +244,7 @@ impl OutputFile {
             }
         });
         // Named or not, what was written stays.
-        self.place = Place::Gone { left: Left::AsItWas };
+        self.place = Place::Gone { left: FailedOutput::AsItWas };
         outcome
     }
 
@@ -294,14 +294,14 @@ impl OutputFile {
     fn failed(&mut self, source: io::Error) -> OutputError {
         match &self.place {
             Place::Partial { partial, .. } if self.holds_rows && recover::has_row(partial) => {
-                let left = Left::Rows(partial.clone());
+                let left = FailedOutput::Rows(partial.clone());
                 self.place = Place::Gone { left };
             }
             _ => self.abandon(),
         }
         let left = match &self.place {
             Place::Gone { left } => left.clone(),
-            _ => Left::AsItWas,
+            _ => FailedOutput::AsItWas,
         };
         let (path, written_bytes) = (self.path.clone(), self.written_bytes);
         OutputError::Write { path, written_bytes, left, source }
@@ -310,7 +310,7 @@ impl OutputFile {
     fn abandon(&mut self) {
         if let Place::Partial { partial, .. } = &self.place {
             let removed = fs::remove_file(partial).is_ok();
-            let left = if removed { Left::Nothing } else { Left::AsItWas };
+            let left = if removed { FailedOutput::Nothing } else { FailedOutput::AsItWas };
             self.place = Place::Gone { left };
         }
     }

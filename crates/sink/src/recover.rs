@@ -29,7 +29,7 @@ const BUFFER_LEN_BYTES: usize = 1 << 20;
 
 /// What was saved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Recovered {
+pub struct RecoveryReport {
     /// The format, which stays the same.
     pub format: Format,
     /// Rows saved.
@@ -71,7 +71,7 @@ pub fn recover(
     partial: &Path,
     target: &Path,
     existing: Existing,
-) -> Result<Recovered, RecoverError> {
+) -> Result<RecoveryReport, RecoverError> {
     let source = Source::open(partial)?;
     if Format::from_suffix(target).is_ok_and(|format| format != source.format) {
         return Err(RecoverError::OtherFormat { path: target.to_owned(), format: source.format });
@@ -87,7 +87,7 @@ pub fn recover(
     }
     output.finish()?;
     let cut_bytes = source.size_bytes.saturating_sub(end);
-    Ok(Recovered { format: source.format, row_count, cut_bytes })
+    Ok(RecoveryReport { format: source.format, row_count, cut_bytes })
 }
 
 /// Whether [`recover`] would find a row, from as little of the file as tells.

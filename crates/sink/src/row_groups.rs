@@ -21,7 +21,7 @@ use parquet::schema::types::{ColumnDescPtr, ColumnPath, SchemaDescPtr, SchemaDes
 
 use crate::footer;
 use crate::pages::{Pages, Values};
-use crate::rows::{Held, HeldValues, Rows};
+use crate::rows::{ColumnData, HeldValues, Rows};
 use crate::{Format, WriteError};
 
 pub(crate) const CREATED_BY: &str = "wirelens";
@@ -160,7 +160,7 @@ fn write_column<W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     pages: &mut Pages,
     column: &ColumnDescPtr,
-    held: &Held,
+    held: &ColumnData,
 ) -> Result<(), ParquetError> {
     let presence = held.presence.as_deref();
     let mut laid = |values: &Values<'_>| pages.write(group, Arc::clone(column), values, presence);

@@ -27,7 +27,7 @@ const GROUP_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
 const STEP_ROWS: usize = 1024;
 
 /// One column, laid out as the formats want it.
-pub(crate) struct Held {
+pub(crate) struct ColumnData {
     /// A missing value stands in them as zero or empty text.
     pub(crate) values: HeldValues,
     /// Of a nullable column only: whether each row has a value.
@@ -49,7 +49,7 @@ pub(crate) enum HeldValues {
 /// The rows of one group to be.
 pub(crate) struct Rows {
     schema: Schema,
-    columns: Vec<Held>,
+    columns: Vec<ColumnData>,
     row_count: usize,
     text_bytes: usize,
     row_count_max: usize,
@@ -99,7 +99,7 @@ impl Rows {
     }
 
     /// The rows held, column by column.
-    pub(crate) fn columns(&self) -> &[Held] {
+    pub(crate) fn columns(&self) -> &[ColumnData] {
         &self.columns
     }
 
@@ -107,18 +107,18 @@ impl Rows {
     pub(crate) fn clear(&mut self) {
         self.row_count = 0;
         self.text_bytes = 0;
-        self.columns.iter_mut().for_each(Held::clear);
+        self.columns.iter_mut().for_each(ColumnData::clear);
     }
 
     /// The rows held, leaving none.
-    pub(crate) fn take(&mut self) -> Vec<Held> {
+    pub(crate) fn take(&mut self) -> Vec<ColumnData> {
         self.row_count = 0;
         self.text_bytes = 0;
         mem::replace(&mut self.columns, empty(self.schema))
     }
 }
 
-impl Held {
+impl ColumnData {
     fn new(field: &Field) -> Self {
         let values = match field.kind {
             Kind::U64 => HeldValues::U64(Vec::new()),
@@ -225,6 +225,6 @@ const fn fixed_bytes(kind: Kind) -> usize {
     }
 }
 
-fn empty(schema: Schema) -> Vec<Held> {
-    schema.iter().map(Held::new).collect()
+fn empty(schema: Schema) -> Vec<ColumnData> {
+    schema.iter().map(ColumnData::new).collect()
 }

@@ -1,6 +1,6 @@
 //! The rows of every table of a run, bounded, and queries over them.
 //!
-//! Whoever computes hands rows in ([`Table::push`]); whoever serves asks ([`query`]). Neither waits
+//! A computing thread hands rows in ([`Table::push`]); a server asks ([`query`]). Neither waits
 //! for the other longer than it takes to append some rows: a query reads chunks that no one changes
 //! any more.
 
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use engine::columns::Schema;
 
 pub use counts::{Count, CountKind, Spread};
-pub use table::{Held, OpenRows, Table, TableLimits, TableState, View};
+pub use table::{OpenRows, RowChunk, Table, TableLimits, TableState, View};
 
 use counts::AllCounts;
 
@@ -28,12 +28,12 @@ const HANDED_MAX: usize = 1_000;
 /// Counts that are made when someone asks.
 pub type Counting = Box<dyn Fn() -> Vec<Count> + Send + Sync>;
 
-/// What a run has found, for those who look at it while it goes on.
+/// What a run has found, for readers during the run.
 #[derive(Default)]
 pub struct Store {
     tables: RwLock<Vec<Arc<Table>>>,
     counts: Mutex<AllCounts>,
-    /// Counts that were handed in since someone asked: whoever hands in waits for no sum.
+    /// Counts that were handed in since the last question: a computing thread waits for no sum.
     handed: Mutex<Vec<(&'static str, usize, Vec<Count>)>>,
     countings: RwLock<Vec<(&'static str, Counting)>>,
     sequence: Arc<AtomicU64>,
@@ -104,8 +104,8 @@ impl Store {
         self.sequence.load(Ordering::Acquire)
     }
 
-    /// Asks those who compute for what goes on now: open flows and counts. They answer at the end
-    /// of a batch.
+    /// Asks the computing threads for what is open now: open flows and counts. They answer at the
+    /// end of a batch.
     pub fn ask(&self) {
         self.asked_for_rows.fetch_add(1, Ordering::Release);
         self.ask_for_counts();

@@ -29,7 +29,7 @@ impl Default for TableLimits {
     }
 }
 
-/// Rows that are not final, such as flows that go on: made when someone asks for them.
+/// Rows that are not final, such as open flows: made when someone asks for them.
 pub type OpenRows = Box<dyn Fn() -> Columns + Send + Sync>;
 
 /// A table.
@@ -99,7 +99,7 @@ pub struct View {
 }
 
 /// A chunk of rows of a [`View`].
-pub struct Held(Source);
+pub struct RowChunk(Source);
 
 enum Source {
     Shared(Arc<Chunk>),
@@ -107,7 +107,7 @@ enum Source {
     Own(Columns),
 }
 
-impl Held {
+impl RowChunk {
     /// Rows that are not of a table in memory.
     #[must_use]
     pub const fn own(columns: Columns) -> Self {
@@ -358,18 +358,19 @@ impl View {
     /// All rows, chunk by chunk in the order in which they came, open ones last. An open row goes
     /// where a final one of the same flow came after it.
     #[must_use]
-    pub fn chunks(&self) -> Vec<Held> {
+    pub fn chunks(&self) -> Vec<RowChunk> {
         self.after(0)
     }
 
     /// The same without the first final rows that were received, so many: those are elsewhere.
     #[must_use]
-    pub fn after(&self, received: u64) -> Vec<Held> {
+    pub fn after(&self, received: u64) -> Vec<RowChunk> {
         let after = self.received.saturating_sub(received);
         let mut held = self.latest(usize::try_from(after).unwrap_or(usize::MAX));
-        let ended = super::query::Ended::since(self.open.iter().map(|(_, at)| *at).min(), self);
+        let ended =
+            super::query::EndedFlows::since(self.open.iter().map(|(_, at)| *at).min(), self);
         for (rows, _) in &self.open {
-            held.push(Held(Source::Own(ended.without(rows()))));
+            held.push(RowChunk(Source::Own(ended.without(rows()))));
         }
         held
     }
@@ -382,16 +383,16 @@ impl View {
 
     /// The last so many of the final rows.
     #[must_use]
-    pub fn latest(&self, row_count: usize) -> Vec<Held> {
+    pub fn latest(&self, row_count: usize) -> Vec<RowChunk> {
         let mut skipped = self.row_count().saturating_sub(row_count);
         let mut held = Vec::new();
         for chunk in &self.chunks {
             let len = chunk.columns.row_count();
             if skipped == 0 {
-                held.push(Held(Source::Shared(Arc::clone(chunk))));
+                held.push(RowChunk(Source::Shared(Arc::clone(chunk))));
             } else if skipped < len {
                 let places: Vec<_> = (skipped..len).collect();
-                held.push(Held(Source::Own(chunk.columns.picked(&places))));
+                held.push(RowChunk(Source::Own(chunk.columns.picked(&places))));
             }
             skipped = skipped.saturating_sub(len);
         }
@@ -435,7 +436,7 @@ mod tests {
     }
 
     fn ids(view: &View) -> Vec<String> {
-        let of = |held: &Held| {
+        let of = |held: &RowChunk| {
             let columns = held.columns();
             let id = |row| crate::query::cell(columns, 0, row).text().unwrap_or_default().into();
             (0..columns.row_count()).map(id).collect::<Vec<String>>()

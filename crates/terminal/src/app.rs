@@ -17,7 +17,7 @@ const FILTER_LEN_MAX: usize = 400;
 
 /// What of each screen stays when another is looked at.
 #[derive(Clone, Default)]
-pub(crate) struct Chosen {
+pub(crate) struct ScreenState {
     pub(crate) sort: Option<(usize, bool)>,
     pub(crate) filter: String,
     pub(crate) table: usize,
@@ -68,7 +68,7 @@ pub(crate) struct App {
     messages_seen: u64,
     /// The screen that came first, until its order was taken up, and what is shown of it.
     first: Option<(Screen, First)>,
-    chosen: [Chosen; 9],
+    chosen: [ScreenState; 9],
 }
 
 impl App {
@@ -99,11 +99,11 @@ impl App {
         self.facts.glyphs
     }
 
-    pub(crate) fn chosen(&self) -> &Chosen {
+    pub(crate) fn chosen(&self) -> &ScreenState {
         &self.chosen[self.screen.index()]
     }
 
-    pub(crate) fn chosen_mut(&mut self) -> &mut Chosen {
+    pub(crate) fn chosen_mut(&mut self) -> &mut ScreenState {
         &mut self.chosen[self.screen.index()]
     }
 
@@ -120,7 +120,7 @@ impl App {
     }
 
     fn question(&self) -> Question {
-        let Chosen { sort, filter, table, .. } = self.chosen().clone();
+        let ScreenState { sort, filter, table, .. } = self.chosen().clone();
         Question { screen: self.screen, table, sort, filter }
     }
 
@@ -243,7 +243,7 @@ impl App {
                 let chosen = self.chosen_mut();
                 let table = chosen.table.wrapping_add(1);
                 // Columns of another table have other places.
-                *chosen = Chosen { table, ..Chosen::default() };
+                *chosen = ScreenState { table, ..ScreenState::default() };
                 Then::Refresh
             }
             KeyCode::Enter => self.open_details(),

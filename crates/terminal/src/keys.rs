@@ -15,7 +15,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{QueueSelector, tcflush};
 
-use crate::view::{Pressed, channel};
+use crate::view::{KeyInput, channel};
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -36,7 +36,7 @@ impl Drop for Reading {
 }
 
 /// Begins to read keys.
-pub(crate) fn read() -> io::Result<(Receiver<io::Result<Pressed>>, Reading)> {
+pub(crate) fn read() -> io::Result<(Receiver<io::Result<KeyInput>>, Reading)> {
     let (sender, receiver) = channel();
     let is_over = Arc::new(AtomicBool::new(false));
     let reading = Reading(Arc::clone(&is_over));
@@ -57,7 +57,7 @@ pub(crate) fn read() -> io::Result<(Receiver<io::Result<Pressed>>, Reading)> {
 }
 
 /// The next key, if one comes in time.
-fn next() -> io::Result<Option<Pressed>> {
+fn next() -> io::Result<Option<KeyInput>> {
     is_readable(NOW)?;
     // Keys that came together with one before are with the library already.
     if !event::poll(Duration::ZERO)? {
@@ -69,8 +69,8 @@ fn next() -> io::Result<Option<Pressed>> {
         return Ok(None);
     }
     Ok(match event::read()? {
-        Event::Key(key) if is_redraw(key) => Some(Pressed::Redraw),
-        Event::Key(key) => Some(Pressed::Key(key)),
+        Event::Key(key) if is_redraw(key) => Some(KeyInput::Redraw),
+        Event::Key(key) => Some(KeyInput::Key(key)),
         _ => None,
     })
 }

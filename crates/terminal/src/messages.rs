@@ -12,10 +12,10 @@ const MESSAGE_LEN_MAX: usize = 1_000;
 /// Messages for people, put in by any thread while the view is shown. The last 100 are kept; the
 /// screen Health lists them, and every screen shows the last until a key is pressed.
 #[derive(Clone, Default)]
-pub struct Messages(Arc<Mutex<Kept>>);
+pub struct Messages(Arc<Mutex<MessageLog>>);
 
 #[derive(Default)]
-struct Kept {
+struct MessageLog {
     /// Messages that were put in so far.
     count: u64,
     last: VecDeque<String>,
@@ -40,7 +40,7 @@ impl Messages {
         (kept.count, kept.last.iter().cloned().collect())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, MessageLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -95,7 +95,7 @@ type Screen = Terminal<CrosstermBackend<Box<dyn Write + Send>>>;
 fn turn(
     app: &mut App,
     terminal: &mut Screen,
-    keys: &Receiver<io::Result<Pressed>>,
+    keys: &Receiver<io::Result<KeyInput>>,
     screen: &AlternateScreen,
     stop: &impl Fn() -> bool,
 ) -> io::Result<bool> {
@@ -125,8 +125,8 @@ fn turn(
         }
         let wait = due.saturating_duration_since(now()).min(STOP_LOOK);
         then = match keys.recv_timeout(wait) {
-            Ok(Ok(Pressed::Key(key))) => press(app, key, keys),
-            Ok(Ok(Pressed::Redraw)) => {
+            Ok(Ok(KeyInput::Key(key))) => press(app, key, keys),
+            Ok(Ok(KeyInput::Redraw)) => {
                 terminal.clear()?;
                 Then::Draw
             }
@@ -152,10 +152,10 @@ fn turn(
 
 /// Takes a key, and those that came by now: of a key that is held down each would be drawn later
 /// than it is pressed. Up to one that needs other rows, as those after it are meant for them.
-fn press(app: &mut App, key: KeyEvent, keys: &Receiver<io::Result<Pressed>>) -> Then {
+fn press(app: &mut App, key: KeyEvent, keys: &Receiver<io::Result<KeyInput>>) -> Then {
     let mut then = app.press(key);
     while matches!(then, Then::Nothing | Then::Draw) {
-        let Ok(Ok(Pressed::Key(key))) = keys.try_recv() else { break };
+        let Ok(Ok(KeyInput::Key(key))) = keys.try_recv() else { break };
         then = match app.press(key) {
             Then::Nothing => then,
             next => next,
@@ -165,7 +165,7 @@ fn press(app: &mut App, key: KeyEvent, keys: &Receiver<io::Result<Pressed>>) -> 
 }
 
 /// What comes from the keyboard.
-pub(crate) enum Pressed {
+pub(crate) enum KeyInput {
     /// A key.
     Key(KeyEvent),
     /// The wish to draw everything again.
@@ -173,7 +173,8 @@ pub(crate) enum Pressed {
 }
 
 /// A channel that holds few keys: the rest waits in the terminal.
-pub(crate) fn channel() -> (mpsc::SyncSender<io::Result<Pressed>>, Receiver<io::Result<Pressed>>) {
+pub(crate) fn channel() -> (mpsc::SyncSender<io::Result<KeyInput>>, Receiver<io::Result<KeyInput>>)
+{
     mpsc::sync_channel(64)
 }
 

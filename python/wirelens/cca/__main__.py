@@ -14,7 +14,7 @@ def main(arguments: Sequence[str]) -> int:
     return guarded.run("wirelens.cca", lambda: _prepare(arguments), "nothing was written")
 
 
-def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
+def _prepare(arguments: Sequence[str]) -> guarded.Preparation:
     from wirelens.cca import arguments as typed
 
     # What can be typed is told, and refused, without what trains.

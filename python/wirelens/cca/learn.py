@@ -34,7 +34,7 @@ Show = Callable[[int, float, float], None]
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedNetwork:
     """A network that was trained, and what it was trained to tell."""
 
     network: Any
@@ -80,7 +80,7 @@ def dragonfly(
     seed: int = 1,
     threads: int = 1,
     show: Show | None = None,
-) -> Trained:
+) -> TrainedNetwork:
     """Trains the paper's network; `columns` are the inputs that it reads, all unless told."""
     slots, width = train.values.shape[1:]
     kept = list(range(width) if columns is None else columns)
@@ -94,7 +94,7 @@ def dragonfly(
         network, examples(train, controls, reads), examples(watched, controls, reads), schedule,
         seed=seed, threads=threads, progress=show,
     )  # fmt: skip
-    return Trained(network, controls, reads)
+    return TrainedNetwork(network, controls, reads)
 
 
 def deepcci(
@@ -107,7 +107,7 @@ def deepcci(
     seed: int = 1,
     threads: int = 1,
     show: Show | None = None,
-) -> Trained:
+) -> TrainedNetwork:
     """Trains DeePCCI on packets a slot, the input at `column`."""
 
     def reads(values: Array) -> Array:
@@ -120,7 +120,7 @@ def deepcci(
         seed=seed, threads=threads, progress=show,
         extra_loss=network.loss_of_steps, parameters=_clipped(network),
     )  # fmt: skip
-    return Trained(network, controls, reads)
+    return TrainedNetwork(network, controls, reads)
 
 
 def _clipped(network: Any) -> Any:
@@ -130,7 +130,7 @@ def _clipped(network: Any) -> Any:
     return list(network.parameters())
 
 
-def temperature(trained: Trained, watched: Intervals) -> float:
+def temperature(trained: TrainedNetwork, watched: Intervals) -> float:
     """Divided by it, scores make intervals that were not trained on most likely."""
     scores = trained.scores(watched).astype(float)
     truth = labels(watched, trained.controls)
@@ -142,7 +142,7 @@ def temperature(trained: Trained, watched: Intervals) -> float:
 
 
 def calibrated(
-    trained: Trained, watched: Intervals, unknown_below: float, row_slots: int = 1
+    trained: TrainedNetwork, watched: Intervals, unknown_below: float, row_slots: int = 1
 ) -> Network:
     """As a file has it: with its temperature, and without batch normalisation."""
     blocks, head = trained.network.folded()

@@ -233,7 +233,7 @@ def _voting(
 def _one(
     request: Request, controls: Sequence[str], trained_on: Intervals, held: Intervals,
     duration: str, progress: Progress,
-) -> learn.Trained:  # fmt: skip
+) -> learn.TrainedNetwork:  # fmt: skip
     schedule = {"paper": learn.PAPER, "faster": learn.FASTER}[request.recipe]
     return learn.dragonfly(
         trained_on, held, controls, schedule=schedule, seed=request.seed,

@@ -15,7 +15,7 @@ def main(arguments: Sequence[str]) -> int:
     return guarded.run("wirelens.classify", lambda: _prepare(arguments), again)
 
 
-def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
+def _prepare(arguments: Sequence[str]) -> guarded.Preparation:
     from wirelens.classify import arguments as typed
     from wirelens.classify import recipe_file
     from wirelens.classify.cross import cross_validate

@@ -18,9 +18,9 @@ from wirelens.classify.dataset import ACTIVE_TIMEOUT_NS, IDLE_TIMEOUT_NS, Datase
 from wirelens.classify.memory import MemoryRule
 from wirelens.classify.names import LIST_FILE
 from wirelens.classify.operate import Operation, settled
-from wirelens.classify.pool import PORT_TABLE, Trained
+from wirelens.classify.pool import PORT_TABLE, PoolModel
 from wirelens.classify.served import told_features
-from wirelens.classify.unknown import Calibrated
+from wirelens.classify.unknown import UnknownCalibration
 from wirelens.errors import OptionError, OutputExistsError
 from wirelens.learn.progress import Progress
 from wirelens.sealed import SUMS_FILE, sums
@@ -43,14 +43,14 @@ class Parts:
     name: str
     dataset: Dataset
     # Stages in order, by their names.
-    stages: list[tuple[str, Trained]]
+    stages: list[tuple[str, PoolModel]]
     operation: Operation
     # The table of ports as a reference, if there is one and it is no stage.
-    ports: Trained | None
+    ports: PoolModel | None
     profile: dict[str, Any]
     training: dict[str, Any]
     card: str
-    calibrated: Calibrated = field(default_factory=Calibrated)
+    calibrated: UnknownCalibration = field(default_factory=UnknownCalibration)
     names_protocols: bool = False
     # The list of names, where they are evidence.
     names_list: Path | None = None
@@ -64,7 +64,7 @@ class Parts:
         return VERSION if is_plain else BESIDE_VERSION
 
 
-def stage_file(stage: str, model: Trained) -> str:
+def stage_file(stage: str, model: PoolModel) -> str:
     """What a stage's file is called."""
     return stage + ("".join(model.file.suffixes[-2:]) if model.file.suffix != ".onnx" else ".onnx")
 

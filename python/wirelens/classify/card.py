@@ -28,7 +28,7 @@ def text(request: "Request", outcome: "Outcome") -> str:
 def strangers_section(request: "Request", outcome: "Outcome") -> str:
     """What the cascade is worth on the flows that judge it, beside a table of ports."""
     dataset, evidence, plan = outcome.dataset, outcome.evidence, outcome.plan
-    judged = strangers.Judged(evidence.truth, evidence.families, evidence.classes, outcome.answers)
+    judged = strangers.OpenSet(evidence.truth, evidence.families, evidence.classes, outcome.answers)
     known = None
     if request.pool.known_ports is not None:
         rows = plan.test if len(plan.test) else plan.checked
@@ -104,7 +104,7 @@ Why these models:
 
 def _quality(outcome: "Outcome") -> str:
     evidence = outcome.evidence
-    cascade = report.Judged("cascade", outcome.verdicts.labels, outcome.operation.service_us)
+    cascade = report.System("cascade", outcome.verdicts.labels, outcome.operation.service_us)
     in_use = {model.name for _, model in outcome.stage_models()}
     ports = [one for one in outcome.singles if one.name.startswith(PORT_TABLE)]
     others = [one for one in outcome.singles if one.name in in_use]

@@ -21,7 +21,7 @@ from wirelens.classify.memory import MemoryRule, Stages, remember
 from wirelens.classify.names import StageNames
 from wirelens.classify.place import STAGES
 from wirelens.classify.recipe import Recipe
-from wirelens.classify.served import Served, ServedTrees, read_model
+from wirelens.classify.served import LoadedModel, ServedTrees, read_model
 from wirelens.classify.thresholds import UNCERTAINTIES, uncertainty
 from wirelens.errors import ModelError
 from wirelens.learn.metrics import Array
@@ -47,7 +47,7 @@ class Stage:
     name: str
     family: str
     packets: int
-    model: Served
+    model: LoadedModel
     measure: str
     # By class; None of the last stage, whose answer stands.
     thresholds: Array | None

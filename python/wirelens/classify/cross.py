@@ -89,11 +89,11 @@ def _report(request: Request, dataset: Dataset, outcomes: list[Outcome]) -> str:
             costs[one.name].append(one.cost_us or 0.0)
     evidence = report.Evidence(dataset.labels, dataset.families, dataset.classes)
     judged = [
-        report.Judged(name, predicted, float(numpy.mean(costs[name])))
+        report.System(name, predicted, float(numpy.mean(costs[name])))
         for name, predicted in singles.items()
     ]
     service_us = float(numpy.mean([outcome.operation.service_us for outcome in outcomes]))
-    cascade = report.Judged("cascade", labels, service_us)
+    cascade = report.System("cascade", labels, service_us)
     ports = next((one for one in judged if one.name.startswith(PORT_TABLE)), None)
     told = [(stage, ", ".join(dict.fromkeys(used[stage])) or "none") for stage in STAGES]
     tables = report.sections(evidence, cascade, stages, told, judged, ports)

@@ -33,7 +33,7 @@ _DIGITS = 10
 
 
 @dataclass(frozen=True)
-class Carried:
+class Fold:
     """Flows, and those that choose their thresholds."""
 
     # Indices of flows.
@@ -73,7 +73,7 @@ def curves_of(
     truth: Array,
     scores: tuple[Array, Array],
     class_count: int,
-    carried: Sequence[Carried] | None = None,
+    carried: Sequence[Fold] | None = None,
     algorithms: Sequence[str] = ALGORITHMS,
 ) -> PairCurves:
     """All ways to hand flows on from a model to the next.
@@ -83,7 +83,7 @@ def curves_of(
     """
     first, second = (one.argmax(axis=1) for one in scores)
     pair = Assignment(truth, first, second, class_count)
-    groups = carried or [Carried(numpy.arange(len(truth)), truth, scores[0])]
+    groups = carried or [Fold(numpy.arange(len(truth)), truth, scores[0])]
     ways = []
     for measure in UNCERTAINTIES:
         unsure = uncertainty(scores[0], measure).round(_DIGITS)
@@ -98,7 +98,7 @@ def curves_of(
 
 
 def carried_masks(
-    group: Carried, measure: str, algorithm: str, unsure: Array, predicted: Array, class_count: int
+    group: Fold, measure: str, algorithm: str, unsure: Array, predicted: Array, class_count: int
 ) -> Array:
     """For each portion, which of the judged flows go on by thresholds that assign no more than it
     of the flows that chose them.

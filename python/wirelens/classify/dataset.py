@@ -41,7 +41,7 @@ _TCP, _UDP = 6, 17
 _ABSENT = {"payload_bytes": -1.0}
 
 
-class _Read:
+class _CachedTable:
     """A table of first packets, what is asked of it more than once kept."""
 
     def __init__(self, table: FirstPacketsTable) -> None:
@@ -81,7 +81,7 @@ class _Read:
 class Sample:
     """Some flows, as models see them. What came later than a flow waits is not there."""
 
-    def __init__(self, read: _Read, rows: Array, wait_ns: int) -> None:
+    def __init__(self, read: _CachedTable, rows: Array, wait_ns: int) -> None:
         self.features: FlowFeatures = read.table.features
         self._read = read
         self._rows = rows
@@ -402,7 +402,7 @@ def load(
     )
     if len(table) == 0:
         raise OptionError(f"{source.labels.path}: no flow in {len(source.captures)} captures")
-    read = _Read(table)
+    read = _CachedTable(table)
     keys, protocols = read.keys, read.numbers[:, features.numbers.index("protocol")]
     flow_keys = _flow_keys(read, protocols)
     first_ns = [int(value or 0) for value in keys["first_ns"]]
@@ -456,7 +456,7 @@ def _features(recipe: Recipe, packets: int, numbers: Sequence[str]) -> FlowFeatu
     )
 
 
-def _flow_keys(read: _Read, protocols: Array) -> list[FlowKey]:
+def _flow_keys(read: _CachedTable, protocols: Array) -> list[FlowKey]:
     """What names each flow, the same for both of its directions."""
     ends = zip(
         protocols.astype(int).tolist(),

@@ -70,7 +70,7 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
     scores = [cascade.alone(dataset.sample, index) for index in range(len(cascade.stages))]
     singles, ports = _singles(request.model, cascade, dataset, scores)
     names = [(s.name, f"{s.family}/{s.packets}") for s in cascade.stages]
-    whole = report.Judged("cascade", predictions.labels, _service_us(predictions, singles))
+    whole = report.System("cascade", predictions.labels, _service_us(predictions, singles))
     tables = report.sections(evidence, whole, predictions.stages, names, singles, ports)
     found += rows.of_tables(evidence, [whole, *singles], predictions, names)
     made = f"```console\n$ {request.command}\n```\n\n" if request.command else ""
@@ -143,13 +143,13 @@ def _sealed(dataset: Dataset, share: float) -> Dataset:
 
 def _strangers(
     request: Request, cascade: Cascade, dataset: Dataset
-) -> tuple[strangers.Judged, strangers.Names | None]:
+) -> tuple[strangers.OpenSet, strangers.Names | None]:
     """What the cascade says of these flows, those of none of its classes among them, and what a
     table of known ports says.
     """
     said = cascade.predict(dataset.sample)
     answers = Answers(said.labels, said.guesses, said.confidences, said.is_unknown)
-    judged = strangers.Judged(dataset.labels, dataset.families, dataset.classes, answers)
+    judged = strangers.OpenSet(dataset.labels, dataset.families, dataset.classes, answers)
     if request.known_ports is None:
         return judged, None
     table = strangers.known_port_names(request.known_ports, dataset.sample, dataset.classes)
@@ -157,7 +157,7 @@ def _strangers(
 
 
 def _strangers_text(
-    request: Request, cascade: Cascade, judged: strangers.Judged, known: strangers.Names | None
+    request: Request, cascade: Cascade, judged: strangers.OpenSet, known: strangers.Names | None
 ) -> str:
     below = float(cascade.unknown_below.max())
     why = "the model's threshold" if below else "the model gives every flow a class"
@@ -200,24 +200,24 @@ def _draw_pairs(
 
 def _singles(
     folder: Path, cascade: Cascade, dataset: Dataset, scores: Sequence[Array]
-) -> tuple[list[report.Judged], report.Judged | None]:
+) -> tuple[list[report.System], report.System | None]:
     """Each stage's model alone, and the table of ports among them or beside them."""
     singles, ports = [], None
     for stage, own in zip(cascade.stages, scores, strict=True):
         cost = cost_of(stage.model, dataset.sample)
-        one = report.Judged(f"{stage.family}/{stage.packets}", own.argmax(axis=1), cost.batch_us)
+        one = report.System(f"{stage.family}/{stage.packets}", own.argmax(axis=1), cost.batch_us)
         singles.append(one)
         ports = one if stage.family == PORT_TABLE else ports
     reference = cascade.head.get("reference")
     if reference is not None and ports is None:
         model = read_model(meant(folder) / reference["file"])
         predicted = scores_of(model, dataset.sample).argmax(axis=1)
-        ports = report.Judged(PORT_TABLE, predicted, cost_of(model, dataset.sample).batch_us)
+        ports = report.System(PORT_TABLE, predicted, cost_of(model, dataset.sample).batch_us)
         singles.append(ports)
     return singles, ports
 
 
-def _service_us(predictions: Predictions, singles: list[report.Judged]) -> float:
+def _service_us(predictions: Predictions, singles: list[report.System]) -> float:
     """Mean time of scoring a flow, each stage counted for the flows reaching it."""
     reached = [
         float((predictions.stages >= index).mean()) * (one.cost_us or 0.0)

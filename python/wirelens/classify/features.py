@@ -24,7 +24,7 @@ from wirelens.errors import ModelError
 from wirelens.questions import Duration, Source
 
 if TYPE_CHECKING:
-    from wirelens._wirelens import Collected, FirstRows
+    from wirelens._wirelens import FirstRows, RowBatches
 
 __all__ = ["FirstPacketsTable", "FlowFeatures", "first_packets"]
 
@@ -112,7 +112,7 @@ class FirstPacketsTable(CaptureTable):
 
     def __init__(
         self,
-        rows: "Collected",
+        rows: "RowBatches",
         features: FlowFeatures,
         files: list[str],
         counts: dict[str, Any],

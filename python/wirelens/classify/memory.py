@@ -64,7 +64,7 @@ class Stages:
 
 
 @dataclass(frozen=True)
-class Remembered:
+class MemoryAnswers:
     """What stages say of some flows with memory."""
 
     # By stage: probabilities of every flow, whether the stage decides it or not.
@@ -99,7 +99,7 @@ class _Hosts:
 
 def remember(
     rule: MemoryRule, sample: Sample, own: Sequence[Array], stages: Stages
-) -> Remembered:
+) -> MemoryAnswers:
     """Follows flows through time. `own` has what each stage says of all flows by itself."""
     hosts, first_s = sample.hosts, sample.first_s
     asked_s = [first_s + sample.waiting_us(packets) / 1e6 for packets in stages.packets]
@@ -126,7 +126,7 @@ def remember(
             mark_s = (time_s // _MARK_S + 1) * _MARK_S
             heapq.heappush(events, (mark_s, 0, stage, row))
     shares = {host: kept for host, (kept, _) in memory.kept.items()}
-    return Remembered(found, decided, shares)
+    return MemoryAnswers(found, decided, shares)
 
 
 def _is_enough(stages: Stages, stage: int, scores: Array) -> bool:

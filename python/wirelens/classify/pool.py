@@ -35,7 +35,7 @@ from wirelens.classify.port_table import KnownPorts, read_known_ports
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe
 from wirelens.classify.served import (
     Cost,
-    Served,
+    LoadedModel,
     cost_of,
     read_model,
     scores_of,
@@ -90,7 +90,7 @@ class PoolSettings:
 
 
 @dataclass(frozen=True)
-class Trained:
+class PoolModel:
     """A model of the pool."""
 
     profile: Candidate
@@ -147,7 +147,7 @@ class Pool:
             if name not in PORT_FAMILIES or depth == min(self.settings.depths)
         ]
 
-    def train(self) -> list[Trained]:
+    def train(self) -> list[PoolModel]:
         """All members, in order."""
         members = self.members()
         with written.naming(self.work):
@@ -222,7 +222,7 @@ class Pool:
         text = json.dumps(told, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
-    def _member(self, kind: Family, depth: int) -> Trained:
+    def _member(self, kind: Family, depth: int) -> PoolModel:
         features = self._features(kind, depth)
         stem = self.work / f"{kind.name}-{depth}-{self._key(kind, depth, features)}"
         kept = stem.with_suffix(".json")
@@ -234,7 +234,7 @@ class Pool:
             weighed, check_scores, test_scores = self._with_names(depth, check_scores, test_scores)
         truth = self.dataset.labels[self.plan.checked]
         counts = confusion(truth, check_scores.argmax(axis=1), len(self.dataset.classes))
-        return Trained(
+        return PoolModel(
             profile=Candidate(
                 kind.name,
                 depth,
@@ -368,7 +368,7 @@ class Pool:
         sample = self.dataset.sample.of(self.plan.checked)
         return cost_of(self._served(place, kind, depth), sample)
 
-    def _served(self, place: Path, kind: Family, depth: int) -> Served:
+    def _served(self, place: Path, kind: Family, depth: int) -> LoadedModel:
         told = {
             "features": told_features(self._features(kind, depth)),
             "columns": self.matrix.columns(depth),

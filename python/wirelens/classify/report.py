@@ -24,7 +24,7 @@ _PORTIONS = (0.1, 0.25, 0.5)
 
 
 @dataclass(frozen=True)
-class Judged:
+class System:
     """Something that classified the flows."""
 
     name: str
@@ -52,7 +52,7 @@ class Evidence:
         )
 
 
-def systems_table(evidence: Evidence, systems: Sequence[Judged], beside: Judged | None) -> str:
+def systems_table(evidence: Evidence, systems: Sequence[System], beside: System | None) -> str:
     """How good each system is, and by how much it is better than one of them."""
     header = ["", "macro-F1 [95 %]", "weighted F1"]
     if beside is not None:
@@ -147,7 +147,7 @@ def assignment_section(pairs: Sequence[PairCurves], told: str) -> str:
     return "\n".join(parts)
 
 
-def classes_table(evidence: Evidence, predicted: Array, beside: Judged | None) -> str:
+def classes_table(evidence: Evidence, predicted: Array, beside: System | None) -> str:
     """Precision, recall and F1 of each class."""
     header = ["class", "flows", "precision", "recall", "F1"]
     others = None
@@ -179,7 +179,7 @@ def summary(evidence: Evidence, predicted: Array) -> str:
     return f"macro-F1 {macro_f1(counts):.3f}, weighted F1 {weighted_f1(counts):.3f}"
 
 
-def _over_priors(evidence: Evidence, systems: Sequence[Judged]) -> list[str]:
+def _over_priors(evidence: Evidence, systems: Sequence[System]) -> list[str]:
     """How much better systems are than what is known of ports alone, if that is among them."""
     prior = next((one for one in systems if one.name.startswith("port-prior")), None)
     if prior is None:
@@ -194,11 +194,11 @@ def _over_priors(evidence: Evidence, systems: Sequence[Judged]) -> list[str]:
 
 def sections(
     evidence: Evidence,
-    cascade: Judged,
+    cascade: System,
     stages: Array,
     names: Sequence[tuple[str, str]],
-    others: Sequence[Judged],
-    beside: Judged | None,
+    others: Sequence[System],
+    beside: System | None,
 ) -> str:
     """All tables of an evaluation."""
     families = len(numpy.unique(evidence.families))

@@ -32,7 +32,7 @@ def _bounds(name: str, interval: Interval | None) -> Row:
     return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
-def of_model(cascade: Cascade, judged: strangers.Judged, sealed: float) -> Row:
+def of_model(cascade: Cascade, judged: strangers.OpenSet, sealed: float) -> Row:
     """The model, the flows, and below which probability a flow is `unknown`."""
     return {
         "kind": "model",
@@ -45,7 +45,7 @@ def of_model(cascade: Cascade, judged: strangers.Judged, sealed: float) -> Row:
     }
 
 
-def of_strangers(judged: strangers.Judged, known: strangers.Names | None) -> Iterator[Row]:
+def of_strangers(judged: strangers.OpenSet, known: strangers.Names | None) -> Iterator[Row]:
     """What names are worth, and how far confidence can be believed."""
     for worth in strangers.worths(judged, known):
         yield {
@@ -77,7 +77,7 @@ def of_strangers(judged: strangers.Judged, known: strangers.Names | None) -> Ite
 
 def of_tables(
     evidence: report.Evidence,
-    systems: Sequence[report.Judged],
+    systems: Sequence[report.System],
     predictions: Predictions,
     stages: Sequence[tuple[str, str]],
 ) -> Iterator[Row]:

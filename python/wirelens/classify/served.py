@@ -19,7 +19,7 @@ _ROWS_TIMED = 1024
 _REPEATS = 3
 
 
-class Served(Protocol):
+class LoadedModel(Protocol):
     """A model's file, read."""
 
     def prepare(self, sample: Sample) -> Any:
@@ -116,7 +116,7 @@ def told_features(features: FlowFeatures) -> dict[str, Any]:
 
 def read_model(
     path: Path, stage: dict[str, Any] | None = None, class_count: int | None = None
-) -> Served:
+) -> LoadedModel:
     """Reads a model's file; for ONNX `stage` tells what goes in and comes out, as an artifact
     does, and how many classes there are has to be told.
     """
@@ -127,7 +127,7 @@ def read_model(
     return ServedTrees(path)
 
 
-def scores_of(model: Served, sample: Sample) -> Array:
+def scores_of(model: LoadedModel, sample: Sample) -> Array:
     """Probabilities of all flows of a sample."""
     return model.score(model.prepare(sample), 0, len(sample))
 
@@ -140,7 +140,7 @@ class Cost:
     batch_us: float
 
 
-def cost_of(model: Served, sample: Sample) -> Cost:
+def cost_of(model: LoadedModel, sample: Sample) -> Cost:
     """What scoring costs: one row a call, and 64; the best of some rounds.
 
     It is the processor's time of this thread and not the clock's, since a machine that trains does

@@ -9,7 +9,7 @@ import numpy
 from wirelens.classify import matrix as matrices
 from wirelens.classify import report
 from wirelens.classify.dataset import WAIT_NS, Dataset, Source, is_sealed, load
-from wirelens.classify.memory import MemoryRule, Remembered, Stages, remember
+from wirelens.classify.memory import MemoryAnswers, MemoryRule, Stages, remember
 from wirelens.classify.operate import (
     Aim,
     Operation,
@@ -23,7 +23,7 @@ from wirelens.classify.operate import (
     smallest_portion,
 )
 from wirelens.classify.place import Candidate, Margins, Placement, place
-from wirelens.classify.pool import Plan, Pool, PoolSettings, Trained
+from wirelens.classify.pool import Plan, Pool, PoolModel, PoolSettings
 from wirelens.classify.promise import Promise
 from wirelens.classify.recipe import Recipe
 from wirelens.classify.split import (
@@ -42,7 +42,7 @@ from wirelens.classify.thresholds import (
     Assignment,
     normalized_area,
 )
-from wirelens.classify.unknown import Answers, Calibrated, Raw, Settings, calibrate
+from wirelens.classify.unknown import Answers, Raw, Settings, UnknownCalibration, calibrate
 from wirelens.classify.worth import stages_worth
 from wirelens.errors import OptionError
 from wirelens.learn.metrics import Array, confusion, macro_f1
@@ -101,20 +101,20 @@ class Outcome:
     dataset: Dataset
     plan: Plan
     split_told: str
-    trained: list[Trained]
+    trained: list[PoolModel]
     placement: Placement
     operation: Operation
     # Of the test flows, or where there are none of those that models were chosen by.
     judged_on: str
     evidence: report.Evidence
     verdicts: Verdicts
-    singles: list[report.Judged]
+    singles: list[report.System]
     matrix: matrices.Matrix
-    calibrated: Calibrated
+    calibrated: UnknownCalibration
     # Of the flows that judge, with the scores of each stage.
     answers: Answers
 
-    def stage_models(self) -> list[tuple[str, Trained]]:
+    def stage_models(self) -> list[tuple[str, PoolModel]]:
         """Stages with their models."""
         by_name = {model.name: model for model in self.trained}
         return [(stage, by_name[chosen.name]) for stage, chosen in self.placement.stages]
@@ -164,7 +164,7 @@ def choose(
 
 
 def _chooser(
-    request: Request, dataset: Dataset, plan: Plan, trained: list[Trained]
+    request: Request, dataset: Dataset, plan: Plan, trained: list[PoolModel]
 ) -> "_Chooser":
     """Who chooses among these models, on all flows that choose."""
     rows, size = plan.checked, len(dataset.classes)
@@ -175,10 +175,10 @@ def _remembering(
     request: Request,
     dataset: Dataset,
     plan: Plan,
-    trained: list[Trained],
+    trained: list[PoolModel],
     placement: Placement,
     operation: Operation,
-) -> tuple[list[Trained], Operation]:
+) -> tuple[list[PoolModel], Operation]:
     """The models of the stages with scores as a memory of hosts makes them, and where they work.
 
     What is remembered depends on which stage decides, and thresholds on what is remembered: they
@@ -194,15 +194,15 @@ def _with_memory(
     request: Request,
     dataset: Dataset,
     plan: Plan,
-    trained: list[Trained],
+    trained: list[PoolModel],
     placement: Placement,
     operation: Operation,
-) -> list[Trained]:
+) -> list[PoolModel]:
     """Models, those of the stages with scores that memory changes, by these thresholds."""
     assert request.memory is not None
     by_name = {model.name: model for model in trained}
     models = [by_name[profile.name] for _, profile in placement.stages]
-    changed = dict[str, Trained]()
+    changed = dict[str, PoolModel]()
     checked = remembered(request.memory, dataset, plan.checked,
                          [model.check_scores for model in models], models, operation)  # fmt: skip
     for model, scores in zip(models, checked.scores, strict=True):
@@ -220,9 +220,9 @@ def remembered(
     dataset: Dataset,
     rows: Array,
     own: Sequence[Array],
-    models: Sequence[Trained],
+    models: Sequence[PoolModel],
     operation: Operation,
-) -> Remembered:
+) -> MemoryAnswers:
     """What these stages say of some flows with a memory of their hosts."""
     packets = [model.profile.packets for model in models]
     measures = [rule.measure for rule in operation.rules]
@@ -301,7 +301,7 @@ class _Chooser:
         truth: Array,
         class_count: int,
         families: Array,
-        trained: list[Trained],
+        trained: list[PoolModel],
         rows: Array | None = None,
     ) -> None:
         self.request, self.class_count = request, class_count
@@ -391,7 +391,7 @@ def _judge(
     dataset: Dataset,
     plan: Plan,
     told: str,
-    trained: list[Trained],
+    trained: list[PoolModel],
     placement: Placement,
     operation: Operation,
     matrix: matrices.Matrix,
@@ -407,7 +407,7 @@ def _judge(
     else:
         verdicts = _cross_decided(request, plan, dataset, trained, placement)
     singles = [
-        report.Judged(model.name, scores[model.name].argmax(axis=1), model.profile.batch_us)
+        report.System(model.name, scores[model.name].argmax(axis=1), model.profile.batch_us)
         for model in trained
     ]
     unlisted = _unlisted(dataset, rows, trained, placement)
@@ -426,7 +426,7 @@ def _judge(
 
 
 def _unlisted(
-    dataset: Dataset, rows: Array, trained: list[Trained], placement: Placement
+    dataset: Dataset, rows: Array, trained: list[PoolModel], placement: Placement
 ) -> list[Array]:
     """By stage, which of these flows are of no class by their names."""
     by_name = {model.name: model.names for model in trained}
@@ -439,10 +439,10 @@ def _calibrated(
     request: Request,
     dataset: Dataset,
     plan: Plan,
-    trained: list[Trained],
+    trained: list[PoolModel],
     placement: Placement,
     operation: Operation,
-) -> Calibrated:
+) -> UnknownCalibration:
     """Calibration and threshold by the flows that models are chosen by, never by test flows."""
     by_name = {model.name: model for model in trained}
     scores = [by_name[profile.name].check_scores for _, profile in placement.stages]
@@ -460,7 +460,7 @@ def _calibrated(
 
 
 def _cross_decided(
-    request: Request, plan: Plan, dataset: Dataset, trained: list[Trained], placement: Placement
+    request: Request, plan: Plan, dataset: Dataset, trained: list[PoolModel], placement: Placement
 ) -> Verdicts:
     """What the cascade says where all flows train: of each fold, with the thresholds that the
     others give. Which stages there are is chosen by the whole.

@@ -50,7 +50,7 @@ def known_port_names(path: Path, sample: Sample, classes: Sequence[str]) -> Name
 
 
 @dataclass(frozen=True)
-class Judged:
+class OpenSet:
     """Flows of known classes and foreign ones, and what is said of them."""
 
     truth: Array
@@ -108,7 +108,7 @@ class Figures:
     foreign_named: float
 
 
-def figures(one: Judged, named: Array) -> Figures:
+def figures(one: OpenSet, named: Array) -> Figures:
     """Shares of flows."""
     own, foreign = ~one.is_foreign, one.is_foreign
     told, right = named != _NO_NAME, named == one.truth
@@ -121,7 +121,7 @@ def figures(one: Judged, named: Array) -> Figures:
     )
 
 
-def _worth(one: Judged, names: Names) -> Worth:
+def _worth(one: OpenSet, names: Names) -> Worth:
     own, foreign = ~one.is_foreign, one.is_foreign
     told, right = names.named != _NO_NAME, names.named == one.truth
     return Worth(
@@ -140,14 +140,14 @@ def _cells(worth: Worth) -> list[str]:
     return [worth.system, named, of_named, of_all, f"{worth.macro_f1:.3f}", foreign]
 
 
-def _named_f1(one: Judged, named: Array) -> float:
+def _named_f1(one: OpenSet, named: Array) -> float:
     """Macro-F1 over the classes that known flows have; a flow without a name is missed."""
     own, extra = ~one.is_foreign, len(one.classes)
     guessed = numpy.where(named == _NO_NAME, extra, named)[own]
     return macro_f1(confusion(one.truth[own], guessed, extra + 1))
 
 
-def at_coverage(one: Judged, other: Array) -> tuple[float, Array]:
+def at_coverage(one: OpenSet, other: Array) -> tuple[float, Array]:
     """The threshold with which as many known flows get a name as `other` names, and the names."""
     own = ~one.is_foreign
     wanted = int(((other != _NO_NAME) & own).sum())
@@ -156,7 +156,7 @@ def at_coverage(one: Judged, other: Array) -> tuple[float, Array]:
     return below, one.names(below)
 
 
-def worths(one: Judged, known: Names | None) -> list[Worth]:
+def worths(one: OpenSet, known: Names | None) -> list[Worth]:
     """The cascade and what it is compared with."""
     found = [_worth(one, Names("this cascade", one.names()))]
     if known is not None:
@@ -169,7 +169,7 @@ def worths(one: Judged, known: Names | None) -> list[Worth]:
     return found
 
 
-def section(one: Judged, below: float, why: str, judged_on: str, known: Names | None) -> str:
+def section(one: OpenSet, below: float, why: str, judged_on: str, known: Names | None) -> str:
     """All that is said of strangers' traffic, in Markdown."""
     own = ~one.is_foreign
     rows = [_cells(worth) for worth in worths(one, known)]
@@ -212,7 +212,7 @@ class Calibration:
     bins: list[calibration.Bin]
 
 
-def calibrated(one: Judged) -> Calibration:
+def calibrated(one: OpenSet) -> Calibration:
     """Of all guesses, of the names that are shown, and of those without foreign flows."""
     is_right = one.answers.guesses == one.truth
     named = ~one.answers.is_unknown
@@ -230,7 +230,7 @@ def calibrated(one: Judged) -> Calibration:
     )
 
 
-def _calibration_text(one: Judged) -> str:
+def _calibration_text(one: OpenSet) -> str:
     found = calibrated(one)
     rows = [
         [f"{b.low:.2f} to {b.high:.2f}", str(b.flows), f"{b.confidence:.3f}", f"{b.right:.3f}"]

@@ -9,7 +9,7 @@ from wirelens.questions import Duration, Source, _duration, _inputs
 from wirelens.results import warn_of
 
 if TYPE_CHECKING:
-    from wirelens._wirelens import Collected, FeatureOptions, FirstOptions, InputOptions, Reader
+    from wirelens._wirelens import FeatureOptions, FirstOptions, InputOptions, Reader, RowBatches
 
 __all__ = ["CaptureTable", "HeaderFields", "matrix", "read_captures"]
 
@@ -68,7 +68,7 @@ class CaptureTable:
     _rows: _Rows
 
     def __init__(
-        self, rows: "Collected", files: list[str], counts: dict[str, Any], summary: str
+        self, rows: "RowBatches", files: list[str], counts: dict[str, Any], summary: str
     ) -> None:
         self.files = files
         """The captures; the column `file` counts in them, from 0."""
@@ -117,7 +117,7 @@ def read_captures(
     max_flows: int,
     snaplen: int | None,
     seed: int | None,
-) -> tuple["Collected", list[str], dict[str, Any], str]:
+) -> tuple["RowBatches", list[str], dict[str, Any], str]:
     """Reads captures one after the other: rows, names of captures, counts, closing lines.
 
     The arguments are those of `wirelens.classify.features.first_packets`, whose caller is warned.

@@ -73,7 +73,7 @@ def _write(request: Request, outcome: Outcome, progress: Progress) -> None:
             progress.tell(f"wrote {path}")
 
 
-def port_reference(outcome: Outcome) -> report.Judged | None:
+def port_reference(outcome: Outcome) -> report.System | None:
     """The table of ports among single models, if it was trained."""
     return next((one for one in outcome.singles if one.name.startswith(PORT_TABLE)), None)
 
@@ -81,7 +81,7 @@ def port_reference(outcome: Outcome) -> report.Judged | None:
 def report_text(request: Request, outcome: Outcome) -> str:
     """The report of a run, in Markdown."""
     names = [(stage, model.name) for stage, model in outcome.placement.stages]
-    cascade = report.Judged("cascade", outcome.verdicts.labels, outcome.operation.service_us)
+    cascade = report.System("cascade", outcome.verdicts.labels, outcome.operation.service_us)
     tables = report.sections(
         outcome.evidence,
         cascade,
@@ -108,7 +108,7 @@ def curve_pairs(outcome: Outcome) -> list[curves.PairCurves]:
     for first, second in zip(models, models[1:], strict=False):
         choosing = first.check_scores
         if has_test:
-            groups = [curves.Carried(numpy.arange(len(plan.test)), checked, choosing)]
+            groups = [curves.Fold(numpy.arange(len(plan.test)), checked, choosing)]
         else:
             groups = _folds(outcome, checked, choosing)
         scores = [
@@ -121,16 +121,16 @@ def curve_pairs(outcome: Outcome) -> list[curves.PairCurves]:
     return found
 
 
-def _folds(outcome: Outcome, truth: Array, scores: Array) -> list[curves.Carried]:
+def _folds(outcome: Outcome, truth: Array, scores: Array) -> list[curves.Fold]:
     """Each fold with the others; of one side, that side with itself."""
     if len(outcome.plan.checks) == 1:
-        return [curves.Carried(numpy.arange(len(truth)), truth, scores)]
+        return [curves.Fold(numpy.arange(len(truth)), truth, scores)]
     ends = numpy.cumsum([len(rows) for _, rows in outcome.plan.checks])[:-1]
     every = numpy.arange(len(truth))
     groups = []
     for mine in numpy.split(every, ends):
         rest = numpy.delete(every, mine)
-        groups.append(curves.Carried(mine, truth[rest], scores[rest]))
+        groups.append(curves.Fold(mine, truth[rest], scores[rest]))
     return groups
 
 

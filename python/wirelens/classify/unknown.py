@@ -26,7 +26,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class UnknownCalibration:
     """A line of points for each stage, and below which probability the answer is `unknown`."""
 
     lines: list[Line] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Raw:
         found[self.is_unlisted] = 0.0
         return found
 
-    def answers(self, calibrated: Calibrated, classes: Sequence[str]) -> Answers:
+    def answers(self, calibrated: UnknownCalibration, classes: Sequence[str]) -> Answers:
         """What is said of them."""
         confidences = self.confidences(calibrated.lines)
         is_none = numpy.array([name == UNKNOWN for name in classes])[self.labels]
@@ -115,7 +115,7 @@ def calibrate(
     folds: Sequence[Array],
     classes: Sequence[str],
     settings: Settings,
-) -> Calibrated:
+) -> UnknownCalibration:
     """Lines and threshold of flows that models and stages were chosen by.
 
     The threshold is chosen on confidences of each fold by lines of the others.
@@ -135,7 +135,7 @@ def calibrate(
     everything = numpy.arange(len(truth))
     final = lines(everything)
     if settings.below is not None:
-        return Calibrated(final, Choice(settings.below, "as was asked for"))
+        return UnknownCalibration(final, Choice(settings.below, "as was asked for"))
     honest = found.confidences(final)
     if len(folds) > 1:
         for rows in folds:
@@ -150,4 +150,4 @@ def calibrate(
         foreign_max=settings.foreign_max,
         right_min=settings.right_min,
     )
-    return Calibrated(final, choice)
+    return UnknownCalibration(final, choice)

@@ -20,7 +20,7 @@ from wirelens.questions import Duration, Source
 from wirelens.trees import HeaderBits
 
 if TYPE_CHECKING:
-    from wirelens._wirelens import Collected, WindowRows
+    from wirelens._wirelens import RowBatches, WindowRows
 
 __all__ = [
     "QUANTITIES",
@@ -121,7 +121,7 @@ class WindowTable(CaptureTable):
 
     def __init__(
         self,
-        rows: "Collected",
+        rows: "RowBatches",
         features: WindowFeatures,
         files: list[str],
         counts: dict[str, Any],

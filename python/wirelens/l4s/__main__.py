@@ -17,7 +17,7 @@ def main(arguments: Sequence[str]) -> int:
     return guarded.run("wirelens.l4s", lambda: _prepare(arguments), "nothing was written")
 
 
-def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
+def _prepare(arguments: Sequence[str]) -> guarded.Preparation:
     from wirelens.l4s import arguments as typed
 
     asked = typed.parser().parse_args(arguments)

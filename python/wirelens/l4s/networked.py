@@ -45,7 +45,7 @@ class Network:
 
 
 @dataclass
-class Served(Network):
+class ServedNetwork(Network):
     """A causal network whose predictions and fine-tuning are those of the program. They are made at
     once for the whole trace, in the same rhythm, so that time of tuning is not measured apart."""
 
@@ -66,7 +66,7 @@ class Served(Network):
         both = numpy.frombuffer(memory, "f4").reshape(-1, 2)
         self.found = both[numpy.arange(len(both)), records["queue"]]
 
-    def tuned(self, material: Material, span: slice, seed: int) -> "Served":
+    def tuned(self, material: Material, span: slice, seed: int) -> "ServedNetwork":
         """The same: the program has done it."""
         return self
 

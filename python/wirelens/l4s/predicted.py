@@ -11,8 +11,8 @@ import numpy
 from wirelens.l4s.choices import DEFAULT, MSE, SERVED
 from wirelens.l4s.material import Material
 from wirelens.l4s.packets import Batching, Packets, read_packets
-from wirelens.l4s.predictors import Boosted, LittlesLaw, Persistence, Predictor
-from wirelens.l4s.rhythm import Fitted, Rhythm, Row, follow, row_of
+from wirelens.l4s.predictors import GradientBoosting, LittlesLaw, Persistence, Predictor
+from wirelens.l4s.rhythm import FittedPredictor, Rhythm, Row, follow, row_of
 from wirelens.l4s.sharp import WITHIN
 
 WINDOWS = (64, 128, 256, 512)
@@ -64,7 +64,7 @@ def compare(
         for name in request.predictors:
             alpha = 1.0 if name.endswith(MSE) else 10.0
             for seed in request.seeds if _is_drawn(name) else request.seeds[:1]:
-                fitted: Fitted | None = None
+                fitted: FittedPredictor | None = None
                 for rhythm in request.rhythms:
                     every_s = rhythm.every_s if rhythm.tuned_s else 0.0
                     key = (packets.name, latency, name, seed, request.batching.packets, every_s)
@@ -78,7 +78,7 @@ def compare(
                     if fitted is None or name == SERVED:
                         # The program predicts in a rhythm while it is trained.
                         predictor = _predictor(name, window, request, rhythm)
-                        fitted = Fitted.of(predictor, material, rhythm, seed)
+                        fitted = FittedPredictor.of(predictor, material, rhythm, seed)
                     tested = follow(fitted, material, rhythm, seed)
                     made = row_of(
                         name, material, rhythm, tested, seed=seed, latency=latency,
@@ -99,14 +99,14 @@ def _predictor(name: str, window: int, request: Request, rhythm: Rhythm) -> Pred
     if name == "littles-law":
         return LittlesLaw()
     if name == "xgboost":
-        return Boosted()
+        return GradientBoosting()
     # Networks alone need PyTorch.
     from wirelens.l4s.learn import HeadSchedule, Schedule, Tuning
-    from wirelens.l4s.networked import Network, Served
+    from wirelens.l4s.networked import Network, ServedNetwork
 
     schedule = Schedule.of(request.steps)
     if name == SERVED:
-        return Served("causal", window, schedule, rhythm=rhythm, batching=request.batching)
+        return ServedNetwork("causal", window, schedule, rhythm=rhythm, batching=request.batching)
     if name.endswith(MSE):
         # Not what changes are learned by, either.
         schedule = replace(schedule, head=HeadSchedule(change_share=0.0))

@@ -72,7 +72,7 @@ class LittlesLaw:
 
 
 @dataclass
-class Boosted:
+class GradientBoosting:
     """XGBoost over a packet's query and the newest tokens."""
 
     rounds: int = 800
@@ -97,7 +97,7 @@ class Boosted:
         )  # fmt: skip
         self.booster = self.booster[: self.booster.best_iteration + 1]
 
-    def tuned(self, material: Material, span: slice, seed: int) -> "Boosted":
+    def tuned(self, material: Material, span: slice, seed: int) -> "GradientBoosting":
         """With trees added for these packets."""
         xgboost = compat.need("xgboost", "boosted trees")
         booster = xgboost.train(

@@ -76,7 +76,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Tested:
+class PredictionRun:
     """Predictions over the whole trace, NaN where nothing was tested, and what they took."""
 
     predicted_ms: Array
@@ -85,7 +85,7 @@ class Tested:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedPredictor:
     """What was trained on the beginning of a trace, and what that took."""
 
     predictor: Predictor
@@ -110,7 +110,7 @@ def _end_s(material: Material) -> float:
     return float(material.packets.since_s[-1]) + 1e-3 if len(material) else 0.0
 
 
-def follow(fitted: Fitted, material: Material, rhythm: Rhythm, seed: int) -> Tested:
+def follow(fitted: FittedPredictor, material: Material, rhythm: Rhythm, seed: int) -> PredictionRun:
     """Tests and fine-tunes along a trace."""
     end_s = _end_s(material)
     predicted = numpy.full(len(material), numpy.nan, dtype="f4")
@@ -123,11 +123,11 @@ def follow(fitted: Fitted, material: Material, rhythm: Rhythm, seed: int) -> Tes
             tune_s += took_s
         part = material.span(start, end)
         predicted[part] = current.predict(material, part)
-    return Tested(predicted, fitted.train_cpu_s, tune_s)
+    return PredictionRun(predicted, fitted.train_cpu_s, tune_s)
 
 
 def row_of(
-    predictor: str, material: Material, rhythm: Rhythm, tested: Tested, *,
+    predictor: str, material: Material, rhythm: Rhythm, tested: PredictionRun, *,
     seed: int, latency: str, batch: int,
 ) -> Row:  # fmt: skip
     """What a test came to."""

@@ -128,7 +128,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Steered:
+class SteeringCounts:
     """What steering did to the L4S packets of sender 1. The last five are of a model alone:
     `asked = kept + remarked + rare + silent + unknown + limited`, as docs/guide/l4s-predict.md
     explains them."""
@@ -163,7 +163,7 @@ class Summary:
     l4s: Queue
     classic: Queue
     groups: Sequence[Group]
-    steered: Steered
+    steered: SteeringCounts
     tunings: Tunings | None = None
 
     @classmethod
@@ -175,7 +175,7 @@ class Summary:
         }
         groups = [Group(delays=_delays(of), **_fields(Group, of)) for of in found["groups"]]
         tunings = Tunings(**found["tunings"]) if "tunings" in found else None
-        steered = Steered(**found["steered"])
+        steered = SteeringCounts(**found["steered"])
         return cls(
             found["seconds"], queues["l4s"], queues["classic"], groups, steered, tunings
         )

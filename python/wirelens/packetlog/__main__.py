@@ -14,7 +14,7 @@ def main(arguments: Sequence[str]) -> int:
     return guarded.run("wirelens.packetlog", lambda: _prepare(arguments), "nothing was written")
 
 
-def _prepare(arguments: Sequence[str]) -> guarded.Prepared:
+def _prepare(arguments: Sequence[str]) -> guarded.Preparation:
     from wirelens.packetlog import arguments as typed
     from wirelens.packetlog.evaluate import evaluate
     from wirelens.packetlog.train import train

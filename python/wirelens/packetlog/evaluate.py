@@ -18,7 +18,7 @@ from wirelens.packetlog.measure import SIZE_COLUMNS, Part
 from wirelens.packetlog.model import Model
 from wirelens.packetlog.rows import Rows
 from wirelens.packetlog.snapshots import SnapshotOptions
-from wirelens.packetlog.train import FALSE_ALARMS, WEIGHTS, Tried, choose, tried_by
+from wirelens.packetlog.train import FALSE_ALARMS, WEIGHTS, Trial, choose, tried_by
 from wirelens.packetlog.truth import Capture, Truth
 
 EVERYTHING = "everything"
@@ -47,7 +47,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Found:
+class EvaluationResult:
     """What an evaluation found."""
 
     text: str
@@ -57,7 +57,7 @@ class Found:
 Judge = Callable[[Capture, Truth], Array]
 
 
-def evaluate(request: Request, progress: Progress) -> Found:
+def evaluate(request: Request, progress: Progress) -> EvaluationResult:
     """Judges, and writes what was asked for."""
     written.check(request.output, request.table, request.plots)
     folders = {_name(folder, request.models): folder for folder in request.models}
@@ -91,7 +91,7 @@ def evaluate(request: Request, progress: Progress) -> Found:
         plots.recalls(made, list(models), [name for name in judges if name not in models],
                       request.plots)  # fmt: skip
         plots.kept(made, list(judges), request.plots)
-    return Found(text, made)
+    return EvaluationResult(text, made)
 
 
 def _name(folder: Path, among: Sequence[Path]) -> str:
@@ -171,7 +171,7 @@ def tuned_netbeacon(
     """NetBeacon with the shape of our forests, its weight and threshold chosen as ours are."""
     found: Rows = netbeacon.load(learned, request.rows_max, request.seed, progress.show)
     shape = Shape()
-    tried: list[Tried] = tried_by(
+    tried: list[Trial] = tried_by(
         found, WEIGHTS, shape, request.seed, progress, netbeacon.judged, limit
     )
     chosen = choose(tried, limit)

@@ -115,7 +115,7 @@ def grown(rows: Rows, is_used: Array, weight: float, shape: Shape, seed: int) ->
 
 
 @dataclass(frozen=True)
-class Crossed:
+class CrossValidation:
     """Of each row the probability that it is anomalous, by a forest that did not see it."""
 
     # Its attack was seen in other captures.
@@ -133,7 +133,7 @@ def cross(
     seed: int,
     tell: Callable[[int, int, str], None] = lambda done, total, text: None,
     judged: Judge | None = None,
-) -> Crossed:
+) -> CrossValidation:
     """Judges every row by forests that were grown without it."""
     judge = judged or _judged
     total = folds.fold_count * (len(folds.left_out) + 1)
@@ -154,7 +154,7 @@ def cross(
             found = numpy.zeros(len(rows))
             found[asked] = judge(rows, ~mine & ~is_out, asked, (weight, shape, seed))
             unseen += numpy.where(benign, found / len(folds.left_out), found)
-    return Crossed(seen, unseen if folds.left_out else None)
+    return CrossValidation(seen, unseen if folds.left_out else None)
 
 
 def _judged(

@@ -13,7 +13,7 @@ from wirelens.packetlog.report import WANTED
 from wirelens.packetlog.truth import BENIGN
 
 if TYPE_CHECKING:
-    from wirelens.packetlog.train import Tried
+    from wirelens.packetlog.train import Trial
 
 _SHOWN_MAX = 25
 _GREY = "#777777"
@@ -33,7 +33,7 @@ def importance(found: dict[str, float], folder: Path) -> Path:
 
 
 def weights(
-    tried: Sequence["Tried"], chosen: "Tried", false_alarms_max: float, folder: Path
+    tried: Sequence["Trial"], chosen: "Trial", false_alarms_max: float, folder: Path
 ) -> Path:
     """Recall, precision and false alarms by the weight of anomalous packets."""
     drawing, figures = need_library()

@@ -23,7 +23,7 @@ from wirelens.results import warn_of
 
 if TYPE_CHECKING:
     from wirelens._wirelens import Batch
-    from wirelens._wirelens import SnapshotOptions as Asked
+    from wirelens._wirelens import SnapshotOptions as SnapshotRequest
 
 __all__ = ["SnapshotBatch", "SnapshotOptions", "snapshots"]
 
@@ -92,7 +92,7 @@ class SnapshotOptions:
         """These options with some of them changed."""
         return dataclasses.replace(self, **changes)
 
-    def _options(self) -> "Asked":
+    def _options(self) -> "SnapshotRequest":
         return {
             "source": self.source,
             "window": _duration(self.window),

@@ -14,7 +14,7 @@ from wirelens.learn.metrics import Array
 from wirelens.learn.progress import Progress
 from wirelens.packetlog import card, folds, forest, model, plots, truth, unknown
 from wirelens.packetlog import rows as joined
-from wirelens.packetlog.folds import Crossed
+from wirelens.packetlog.folds import CrossValidation
 from wirelens.packetlog.forest import Forest, Shape
 from wirelens.packetlog.model import Model
 from wirelens.packetlog.rows import Rows
@@ -70,7 +70,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Tried:
+class Trial:
     """What folds say of a weight, with the threshold at which as much is marked as may be."""
 
     weight: float
@@ -107,8 +107,8 @@ class Outcome:
 
     model: Model
     rows: Rows
-    tried: list[Tried]
-    chosen: Tried
+    tried: list[Trial]
+    chosen: Trial
     importance: dict[str, float]
     # Folds were parts of captures in time.
     is_by_time: bool
@@ -179,7 +179,7 @@ def tried_by(
     progress: Progress,
     judged: folds.Judge | None = None,
     alarms_max: float | None = None,
-) -> list[Tried]:
+) -> list[Trial]:
     """What folds say of each weight; without a limit at a threshold of 0.5."""
     plan = folds.plan(rows, _FOLDS, _SETS, seed)
     if plan.is_by_time:
@@ -187,7 +187,7 @@ def tried_by(
             f"{len(rows.captures)} captures are too few for cross-validation by capture; parts of "
             "captures are used, and figures are optimistic"
         )
-    found: list[Tried] = []
+    found: list[Trial] = []
     for weight in weights:
         crossed = folds.cross(rows, plan, weight, shape, seed, progress.show, judged)
         one = told(rows, weight, crossed, alarms_max)
@@ -200,7 +200,7 @@ def tried_by(
     return found
 
 
-def told(rows: Rows, weight: float, crossed: Crossed, alarms_max: float | None) -> Tried:
+def told(rows: Rows, weight: float, crossed: CrossValidation, alarms_max: float | None) -> Trial:
     """What folds say of a weight at the threshold that goes with a limit of false alarms."""
     at = 0.5 if alarms_max is None else folds.threshold(rows, crossed.known, alarms_max)
     marked = crossed.known > at
@@ -212,7 +212,7 @@ def told(rows: Rows, weight: float, crossed: Crossed, alarms_max: float | None) 
         # Without any attack, what was drawn has to say how much is found.
         return attacks or found
 
-    return Tried(
+    return Trial(
         weight,
         folds.false_alarms(rows, marked),
         of_attacks(crossed.known),
@@ -223,7 +223,7 @@ def told(rows: Rows, weight: float, crossed: Crossed, alarms_max: float | None) 
     )
 
 
-def choose(tried: Sequence[Tried], false_alarms_max: float) -> Tried:
+def choose(tried: Sequence[Trial], false_alarms_max: float) -> Trial:
     """The weight that finds most of unseen attacks and marks no more benign packets than asked.
 
     If all mark more, the one that marks fewest.
@@ -246,7 +246,7 @@ def class_codes(rows: Rows, request: Request) -> tuple[list[str], Array]:
 
 
 def grow(
-    rows: Rows, names: Sequence[str], request: Request, chosen: Tried
+    rows: Rows, names: Sequence[str], request: Request, chosen: Trial
 ) -> tuple[Forest, Forest]:
     """The forest for packets of whose flow something is kept, and the one for others."""
     classes, codes = class_codes(rows, request)
@@ -274,7 +274,7 @@ def grow(
     return both[0].moved(chosen.threshold), both[1].moved(chosen.threshold)
 
 
-def _facts(request: Request, rows: Rows, tried: Sequence[Tried], chosen: Tried) -> dict[str, Any]:
+def _facts(request: Request, rows: Rows, tried: Sequence[Trial], chosen: Trial) -> dict[str, Any]:
     """What the file tells of its making."""
     packets = {
         label: round(float(rows.counts[rows.codes == code].sum()))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from wirelens_testbed.attacks import network
 from wirelens_testbed.attacks.attack import Scene
 from wirelens_testbed.attacks.network import Machine, Network
-from wirelens_testbed.attacks.plan import Plan, Planned
+from wirelens_testbed.attacks.plan import Plan, PlannedAttack
 from wirelens_testbed.failure import LabError
 from wirelens_testbed.lab import checked
 from wirelens_testbed.run import Run
@@ -27,7 +27,7 @@ GUARD_GRACE_S = 3.0
 class Attempt:
     """An attack as it went."""
 
-    planned: Planned
+    planned: PlannedAttack
     scene: Scene
     start_ns: int = 0
     end_ns: int = 0

@@ -36,7 +36,7 @@ SNAPLEN_MIN_BYTES, SNAPLEN_DEFAULT_BYTES = 96, 128
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedAttack:
     """An attack and when it begins."""
 
     number: int  # from 1; labels and addresses follow from it
@@ -53,7 +53,7 @@ class Plan:
     services: Sequence[str]
     victims: Sequence[str]
     visits_per_s: float
-    planned: Sequence[Planned]
+    planned: Sequence[PlannedAttack]
 
     @property
     def programs(self) -> dict[str, str]:
@@ -108,13 +108,13 @@ def parse(table: Table) -> Plan:
     )
 
 
-def _parse_attacks(tables: Sequence[Table]) -> list[Planned]:
+def _parse_attacks(tables: Sequence[Table]) -> list[PlannedAttack]:
     parsers: dict[str, tuple[str, Parser]] = {
         name: (family, parser)
         for family, module in FAMILIES.items()
         for name, parser in module.ATTACKS.items()
     }
-    planned: list[Planned] = []
+    planned: list[PlannedAttack] = []
     for table in tables:
         name = table.take("name", str)
         if name not in parsers:
@@ -127,7 +127,7 @@ def _parse_attacks(tables: Sequence[Table]) -> list[Planned]:
         attack = parser(name, table)
         table.finish()
         if is_present:
-            planned.append(Planned(len(planned) + 1, family, attack, start_s))
+            planned.append(PlannedAttack(len(planned) + 1, family, attack, start_s))
     machine_count = sum(each.attack.machine_count for each in planned)
     if len(planned) > ATTACKS_MAX or machine_count > network.ATTACKERS_MAX:
         raise ScenarioError(

@@ -110,12 +110,12 @@ def _marked(plan: Plan, run: Run) -> list[Ect1Marking]:
     ]
 
 
-def _predicted(plan: Plan, run: Run) -> steering.Predicted | None:
+def _predicted(plan: Plan, run: Run) -> steering.PredictionPolicy | None:
     asked = steering.parse(plan.steering)
     if asked.kind != steering.PREDICTED:
         return None
     to = [network.receiver_prefix(index) for index in range(plan.receivers)]
-    return steering.Predicted(
+    return steering.PredictionPolicy(
         run.lab, run.wirelens, sender_name(0), to, plan.model, asked, run.folder
     )
 

@@ -74,7 +74,7 @@ def _checked(steering: Steering, refused: ScenarioError) -> Steering:
     return steering
 
 
-class Predicted:
+class PredictionPolicy:
     """`wirelens l4s --act` in the namespace of a sender, until `stop`."""
 
     def __init__(

@@ -13,8 +13,8 @@ use std::time::Duration;
 use capture::Place;
 use capture::live::Passing;
 use capture::sys::namespace;
-use capture::tap::{Moment, SlotTap, SlotTapCounts, SlotTapOptions, TapCounter, TapSide, Told};
-use cca::inputs::{Empty, Passed, Throughput};
+use capture::tap::{Moment, SlotTap, SlotTapCounts, SlotTapOptions, TapCounter, TapEvent, TapSide};
+use cca::inputs::{Empty, ProgressRule, Throughput};
 use cca::{FlowWay, Input, Pair, Period, Rules, Segment, TapOptions};
 use clap::Args;
 use packet::{FlowKey, FlowSlot, Protocol, SlotClock, Span, TapSlot, Timestamp};
@@ -137,7 +137,7 @@ fn collect(tap: &mut SlotTap, arguments: &CollectArguments) -> Result<Table, Fai
         thread::sleep(DRAIN_EVERY);
         tap.keep_time().map_err(|error| error.to_string())?;
         tap.read(|heard| {
-            let Told::Slot { side, flow, slot } = heard else { return };
+            let TapEvent::Slot { side, flow, slot } = heard else { return };
             if table.records.len() < arguments.records_max {
                 table.records.push((side, flow.index, slot));
             } else {
@@ -228,8 +228,11 @@ fn build(arguments: &CollectArguments, table: &Table) -> String {
         }
     }
     let put = watch.stop();
-    let rules =
-        Rules { passed: Passed::Highest, empty: Empty::Next, throughput: Throughput::Counted };
+    let rules = Rules {
+        passed: ProgressRule::Highest,
+        empty: Empty::Next,
+        throughput: Throughput::Counted,
+    };
     let (mut slots, mut sums) = (0, HashMap::new());
     for way in &ways {
         let mut seen = Vec::new();

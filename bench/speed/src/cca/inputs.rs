@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use cca::inputs::{Empty, Passed, Throughput};
+use cca::inputs::{Empty, ProgressRule, Throughput};
 use cca::model::{Reads, Scratch};
 use cca::{FlowWay, Input, Model, Pair, Period, Rules, TapOptions};
 use clap::Args;
@@ -44,8 +44,11 @@ pub(crate) fn run(arguments: &InputsArguments) -> Result<(), Failure> {
     let mut pair = full(arguments);
     let ways: Vec<FlowWay> = (0..arguments.flows).map(way).collect();
     let period = Period { start: START + end(arguments) - len(arguments), len: arguments.slots };
-    let rules =
-        Rules { passed: Passed::Highest, empty: Empty::Next, throughput: Throughput::Counted };
+    let rules = Rules {
+        passed: ProgressRule::Highest,
+        empty: Empty::Next,
+        throughput: Throughput::Counted,
+    };
     let model = arguments.model.as_deref().map(fs::read).transpose().map_err(|e| e.to_string())?;
     let model = model.map(|bytes| Model::parse(&bytes)).transpose().map_err(|e| e.to_string())?;
     let inputs = [Input::Cbiq, Input::IngressBytes];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use capture::{Input, ReadOptions, input, open};
 use clap::Args;
-use engine::flow::{FlowFrames, FlowOptions, FlowPacket, FlowSlot, FramesDone, FromFrames};
+use engine::flow::{FlowFrames, FlowOptions, FlowPacket, FlowSlot, FramesOutcome, FromFrames};
 use engine::run::{Control, run_one};
 use packet::dissect::DissectOptions;
 use packet::{Frame, HashSeed, LinkType, Timestamp};
@@ -115,7 +115,7 @@ impl Flows {
         let mut source = open(input, &options).map_err(|error| error.to_string())?;
         let mut stage = FlowFrames::new(FlowOptions::default(), HashSeed::new(1), self, ());
         run_one(&mut source, &mut stage, &Control::default());
-        let FramesDone { keep, .. } = stage.finish();
+        let FramesOutcome { keep, .. } = stage.finish();
         Ok(keep)
     }
 

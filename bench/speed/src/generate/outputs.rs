@@ -34,12 +34,12 @@ pub(super) struct Outputs {
     frames: Vec<Frames>,
     records: Option<Growing>,
     columns: Option<[Growing; 2]>,
-    written: Written,
+    written: OutputTotals,
 }
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Written {
+pub(super) struct OutputTotals {
     packets: u64,
     bytes: u64,
     records: u64,
@@ -73,7 +73,7 @@ impl Outputs {
         if frames.is_empty() && records.is_none() && columns.is_none() {
             return Err(String::from("nothing to write; try --output FILE"));
         }
-        Ok(Self { frames, records, columns, written: Written::default() })
+        Ok(Self { frames, records, columns, written: OutputTotals::default() })
     }
 
     /// Writes one Ethernet frame in every form.
@@ -118,7 +118,7 @@ impl Outputs {
     }
 
     /// Writes what is left and gives every file its own name.
-    pub(super) fn finish(self) -> Result<Written, Failure> {
+    pub(super) fn finish(self) -> Result<OutputTotals, Failure> {
         let frames = self.frames.into_iter().map(|frames| frames.file);
         let columns = self.columns.into_iter().flatten();
         frames.chain(self.records).chain(columns).try_for_each(Growing::finish)?;
@@ -126,7 +126,7 @@ impl Outputs {
     }
 }
 
-impl fmt::Display for Written {
+impl fmt::Display for OutputTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { packets, bytes, records } = self;
         write!(f, "{packets} packets, {bytes} bytes on the wire, {records} of them IPv4 records")

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use capture::{Input, ReadOptions, open};
 use clap::Args;
 use packet::{BATCH_LEN_MAX, HashSeed, Source};
-use packetlog::features::{FeatureOptions, Features, KeptIn, Key};
+use packetlog::features::{CounterStore, FeatureOptions, Features, Key};
 use packetlog::{Classifier, Model};
 
 use crate::Failure;
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &FeaturesArguments) -> Result<(), Failure> {
     frames.batch_len = BATCH_LEN_MAX;
     let all_columns: Vec<&str> = FLOW_COLUMNS.into_iter().chain(SOURCE_COLUMNS).collect();
     let mut models = Vec::new();
-    for source in [KeptIn::Sketch, KeptIn::Exact] {
+    for source in [CounterStore::Sketch, CounterStore::Exact] {
         let name = source.name();
         let flows = FeatureOptions { source, ..FeatureOptions::default() };
         let hosts = FeatureOptions { keys: vec![Key::Flow, Key::Source], ..flows.clone() };

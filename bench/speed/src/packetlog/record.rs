@@ -8,7 +8,7 @@ use packet::file::Section;
 use packet::{FlowKey, Frame, Network, Record, Source as _, Span};
 use packetlog::policy::header_len;
 use packetlog::recorder::{ClassInfo, Direct, Disk, Recorder, RecorderOptions};
-use packetlog::{Basis, Judged};
+use packetlog::{Basis, PacketVerdict};
 
 use super::clock;
 use crate::Failure;
@@ -77,7 +77,7 @@ impl Disk for Nowhere {
 struct Load {
     bytes: Vec<u8>,
     records: Vec<Record>,
-    judged: Vec<Judged>,
+    judged: Vec<PacketVerdict>,
     kept: Vec<u32>,
     span: Span,
 }
@@ -111,7 +111,7 @@ fn judge(load: &mut Load, arguments: &RecordArguments) {
         let frame = Frame::new(&load.bytes, record);
         let class = u16::from(number % arguments.anomalous_one_in == 0);
         let flow = FlowKey::from_frame(&frame);
-        load.judged.push(Judged { class, confidence: 0.9, basis: Basis::Flow, flow });
+        load.judged.push(PacketVerdict { class, confidence: 0.9, basis: Basis::Flow, flow });
         load.kept.push(match (arguments.keep, class) {
             (Keep::Headers, 0) => header_len(&frame),
             _ => record.captured_len,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use packet::{Batch, HashSeed, Network, Record};
-use packetlog::{Basis, Classifier, Judged, Model};
+use packetlog::{Basis, Classifier, Model, PacketVerdict};
 
 use crate::Failure;
 use crate::frames::Frames;
@@ -81,7 +81,7 @@ struct Counted {
 }
 
 impl Counted {
-    fn add(&mut self, record: &Record, judged: &Judged) {
+    fn add(&mut self, record: &Record, judged: &PacketVerdict) {
         let wire_len = u64::from(record.wire_len);
         let payload = u64::from(record.layers.payload_len).min(wire_len);
         let headers = wire_len - payload;
@@ -200,7 +200,7 @@ mod tests {
     fn counted(payload_len: u32, class: u16) -> Counted {
         let layers = Layers { payload_len, ..Layers::default() };
         let record = Record { wire_len: 54 + payload_len, layers, ..Record::default() };
-        let judged = Judged { class, confidence: 1.0, basis: Basis::Packet, flow: None };
+        let judged = PacketVerdict { class, confidence: 1.0, basis: Basis::Packet, flow: None };
         let mut counted = Counted::default();
         counted.add(&record, &judged);
         counted

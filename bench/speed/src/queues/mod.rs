@@ -10,7 +10,7 @@ use clap::Args;
 use engine::ring::{CHUNK_LEN, ring};
 
 use crate::Failure;
-use crate::clock::{Elapsed, Stopwatch};
+use crate::clock::{ElapsedTime, Stopwatch};
 use crate::measurement::Measurement;
 use crate::placement::Processors;
 use kinds::{
@@ -97,7 +97,7 @@ fn two_threads(
     processors: &Processors,
     push: impl FnOnce() + Send,
     pop: impl FnOnce() -> u64 + Send,
-) -> (u64, Elapsed) {
+) -> (u64, ElapsedTime) {
     let stopwatch = Stopwatch::start();
     let sum = thread::scope(|scope| {
         scope.spawn(|| {
@@ -113,7 +113,7 @@ fn two_threads(
     (sum, stopwatch.stop())
 }
 
-fn report(name: &str, item_count: u32, sum: u64, elapsed: Elapsed) {
+fn report(name: &str, item_count: u32, sum: u64, elapsed: ElapsedTime) {
     Measurement {
         figure: "fig3",
         name: name.to_owned(),

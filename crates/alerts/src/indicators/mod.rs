@@ -25,10 +25,10 @@ pub const LISTS_OF_RULES_MAX: usize = 15;
 /// Entries of a list, unless another maximum is given.
 const ENTRIES_MAX: usize = 2_000_000;
 
-/// How often files are looked at.
+/// How often files are examined.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The lists of a run. A look-up takes what is loaded now; a file that changed is read beside it
+/// The lists of a run. A look-up takes what is loaded now; a file that changed is read alongside it
 /// and put in its place whole, so that no look-up waits or sees part of a list.
 pub struct Lists {
     lists: Vec<List>,
@@ -39,7 +39,7 @@ pub struct Lists {
 
 struct List {
     settings: IndicatorSettings,
-    loaded: RwLock<Arc<Loaded>>,
+    loaded: RwLock<Arc<LoadedList>>,
     reloads: AtomicU64,
     failures: AtomicU64,
     /// Why it was not reloaded.
@@ -47,7 +47,7 @@ struct List {
     stamps: Mutex<Stamps>,
 }
 
-struct Loaded {
+struct LoadedList {
     entries: Entries,
     account: Account,
 }
@@ -82,10 +82,10 @@ fn stamp(path: &Path) -> io::Result<Stamp> {
 }
 
 impl List {
-    fn read(settings: &IndicatorSettings) -> io::Result<Loaded> {
+    fn read(settings: &IndicatorSettings) -> io::Result<LoadedList> {
         let max = settings.entries_max.unwrap_or(ENTRIES_MAX);
         let file::Contents { entries, account } = file::read(&settings.file, settings.kind, max)?;
-        Ok(Loaded { entries, account })
+        Ok(LoadedList { entries, account })
     }
 
     fn open(settings: &IndicatorSettings) -> io::Result<Self> {
@@ -102,7 +102,7 @@ impl List {
         })
     }
 
-    fn loaded(&self) -> Arc<Loaded> {
+    fn loaded(&self) -> Arc<LoadedList> {
         Arc::clone(&self.loaded.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -152,7 +152,7 @@ impl List {
     }
 }
 
-impl Loaded {
+impl LoadedList {
     fn find(&self, text: &str) -> Option<String> {
         match &self.entries {
             Entries::Addresses(addresses) => {

@@ -3,7 +3,7 @@
 //! Texts lie end to end in one buffer; a table with open addressing, at most half full, has their
 //! numbers, and a second one seven bits of each hash, so that what is not in the set is mostly
 //! known after one byte. A million domain names of 20 bytes take 34 MB. Hashes are seeded at
-//! random, as whoever writes a list may also send the traffic.
+//! random, as the author of a list may also send the traffic.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;

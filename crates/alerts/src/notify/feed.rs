@@ -63,7 +63,7 @@ struct Inside {
 }
 
 /// What a destination delivers next.
-pub(crate) struct Taken {
+pub(crate) struct DeliveryBatch {
     pub alerts: Vec<Arc<Alert>>,
     pub held_back: u64,
     pub is_reopened: bool,
@@ -139,7 +139,7 @@ impl Feed {
 
     /// The next alerts, once there are some, or `due` has passed, or a file is to be opened again.
     /// Nothing once it is over.
-    pub(crate) fn take(&self, due: Option<Duration>, max: usize) -> Option<Taken> {
+    pub(crate) fn take(&self, due: Option<Duration>, max: usize) -> Option<DeliveryBatch> {
         let until = due.map(|due| (self.clocks.monotonic)() + due);
         let mut inside = self.lock();
         loop {
@@ -158,7 +158,7 @@ impl Feed {
                 let held_back = if len == 0 { 0 } else { inside.held_back_since };
                 inside.held_back_since -= held_back;
                 let is_reopened = std::mem::take(&mut inside.is_reopened);
-                return Some(Taken { alerts, held_back, is_reopened, since });
+                return Some(DeliveryBatch { alerts, held_back, is_reopened, since });
             }
             if inside.ends.is_some() {
                 return None;
@@ -188,7 +188,7 @@ impl Feed {
         }
     }
 
-    pub(crate) fn note_delivered(&self, taken: &Taken) {
+    pub(crate) fn note_delivered(&self, taken: &DeliveryBatch) {
         let now = (self.clocks.monotonic)();
         let state = &mut self.lock().state;
         state.delivered += taken.alerts.len() as u64;
@@ -199,7 +199,7 @@ impl Feed {
         }
     }
 
-    pub(crate) fn note_failed(&self, taken: &Taken, why: &str) {
+    pub(crate) fn note_failed(&self, taken: &DeliveryBatch, why: &str) {
         let mut inside = self.lock();
         inside.state.failed += taken.alerts.len() as u64;
         inside.state.failure = Some(why.to_owned());

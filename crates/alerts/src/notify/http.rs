@@ -28,7 +28,7 @@ pub(super) struct Poster {
     credential: Credential,
 }
 
-/// Files are read for each request, as tokens change while a run goes on.
+/// Files are read for each request, as tokens change during a run.
 enum Credential {
     None,
     Token(PathBuf),

@@ -6,7 +6,7 @@ use engine::columns::{Kind, Schema};
 use packet::Span;
 use store::query::Filter;
 
-use super::seen::Seen;
+use super::seen::RecentSet;
 use super::window::{GROUPS_MAX, Window};
 use super::{Facts, Limit, Rule, States, Test};
 use crate::alert::FlowColumns;
@@ -182,7 +182,7 @@ fn default_text(settings: &AlertSettings, key: &[String]) -> String {
 fn test(settings: &AlertSettings, binding: &mut Binding<'_>) -> Test {
     let AlertSettings { new, learn, new_max, over, share_above, above, .. } = settings;
     if !new.is_empty() {
-        let seen = Seen::new(new_max.unwrap_or(NEW_MAX));
+        let seen = RecentSet::new(new_max.unwrap_or(NEW_MAX));
         return Test::New { seen, learn: span_or(*learn, 3_600), began: None };
     }
     let least_rows = settings.least_rows.unwrap_or(LEAST_ROWS);

@@ -23,13 +23,13 @@ const REMEMBERED_MAX: usize = 10_000;
 
 /// Samples of counters.
 #[derive(Default)]
-pub(crate) struct Sampled {
+pub(crate) struct CounterSamples {
     values: HashMap<String, f64>,
     /// Whether there was a sample before: a counter that is new then began at 0.
     has_begun: bool,
 }
 
-impl Sampled {
+impl CounterSamples {
     /// All counters as they are.
     pub(crate) fn sample(&mut self, store: &Store) -> Columns {
         let mut rows = Columns::new(COUNTS);
@@ -73,7 +73,7 @@ mod tests {
         let put = |value| {
             store.put_counts("capture", 0, vec![Count::total("packets_dropped", "", value)]);
         };
-        let mut sampled = Sampled::default();
+        let mut sampled = CounterSamples::default();
         put(5);
         assert_eq!(cell(&sampled.sample(&store), 5, 0), Cell::Null);
         put(9);

@@ -18,12 +18,12 @@ use crate::settings::AlertSettings;
 use crate::text::{Template, key, value};
 
 pub use counts::COUNTS;
-pub(crate) use counts::Sampled;
+pub(crate) use counts::CounterSamples;
 pub(crate) use states::{At, States};
 
 pub(crate) use bind::{Wrong, check_labels, labels};
 
-use seen::Seen;
+use seen::RecentSet;
 use window::Window;
 
 /// A rule, bound to the columns of its table.
@@ -45,7 +45,7 @@ enum Test {
     /// A row that matches.
     Row,
     /// A combination that was not seen before.
-    New { seen: Seen, learn: Span, began: Option<Timestamp> },
+    New { seen: RecentSet, learn: Span, began: Option<Timestamp> },
     /// Much of a window.
     Window { window: Window, limit: Limit, among: Vec<usize>, weight: Vec<usize> },
 }

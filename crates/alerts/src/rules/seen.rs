@@ -7,7 +7,7 @@ use std::mem;
 /// older one is forgotten. A combination is thus kept while at most half of the maximum others were
 /// seen since, without a list in order of use. Forgetting leads to an alert too many, refusing to
 /// learn would lead to none at all once an attacker has filled the set.
-pub(crate) struct Seen {
+pub(crate) struct RecentSet {
     young: HashSet<Box<str>>,
     old: HashSet<Box<str>>,
     half: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Seen {
     pub forgotten: u64,
 }
 
-impl Seen {
+impl RecentSet {
     pub(crate) fn new(max: usize) -> Self {
         let half = (max / 2).max(1);
         Self { young: HashSet::new(), old: HashSet::new(), half, forgotten: 0 }
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_not_new() {
-        let mut seen = Seen::new(100);
+        let mut seen = RecentSet::new(100);
         assert!(seen.is_new("a"));
         assert!(!seen.is_new("a"));
         assert!(seen.is_new("b"));
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn the_set_is_bounded_and_keeps_what_is_in_use() {
-        let mut seen = Seen::new(100);
+        let mut seen = RecentSet::new(100);
         seen.is_new("used");
         for number in 0..1_000 {
             assert!(seen.is_new(&number.to_string()));

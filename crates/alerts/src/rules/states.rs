@@ -8,7 +8,7 @@ use packet::{Span, Timestamp};
 use crate::alert::Alert;
 
 /// Keys of a rule that are pending or active at most. A new one beyond them is refused, not an old
-/// one forgotten: whoever floods a rule with keys must not resolve alerts by that.
+/// one forgotten: a sender that floods a rule with keys must not resolve alerts by that.
 pub(crate) const ACTIVE_MAX: usize = 10_000;
 
 /// When a row matched.

@@ -18,7 +18,7 @@ pub enum LiveError {
         /// The interface.
         name: String,
     },
-    /// Nobody knows what its frames begin with.
+    /// No one knows what its frames begin with.
     LinkUnknown {
         /// The interface.
         name: String,

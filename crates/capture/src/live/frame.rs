@@ -1,4 +1,4 @@
-//! One frame as a ring tells it, and the record that is made of it.
+//! One frame as a ring describes it, and the record that is made of it.
 
 use std::slice::IterMut;
 use std::sync::{Arc, Mutex, PoisonError};

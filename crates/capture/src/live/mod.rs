@@ -3,7 +3,7 @@
 //! Nothing is copied: a batch borrows the part of the ring in which its frames lie, and that
 //! goes back to the kernel when the next batch is asked for. Filter and snaplen act in the
 //! kernel, so that the ring holds only what is wanted. Frames that were tagged, segmented or
-//! shown twice by the kernel are handed out as they were on the wire, as far as can be told;
+//! shown twice by the kernel are handed out as they were on the wire, as far as can be determined;
 //! `vlan`, `segments` and `program` tell how.
 //!
 //! What is asked of the inside of a frame, such as `udp port 53`, is asked past a VLAN tag that
@@ -63,7 +63,7 @@ const RESERVE_LEN: u32 = 6;
 /// An interface that is down is no error: see [`LiveSource::is_up_at_start`].
 ///
 /// On `any`, interfaces whose link type is not known are left out, and so are frames without
-/// link header where a filter asks for what only Ethernet has. Each record tells its link.
+/// link header where a filter asks for what only Ethernet has. Each record gives its link type.
 ///
 /// # Errors
 /// There is no such interface, its link type is not known, listening is not permitted, there

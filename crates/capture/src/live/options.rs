@@ -22,7 +22,7 @@ pub struct LiveOptions {
     pub is_promiscuous: bool,
     /// Take only what passes this way.
     pub passing: Passing,
-    /// After so long without a frame an empty batch tells the time; to whole milliseconds.
+    /// After so long without a frame an empty batch carries the time; to whole milliseconds.
     pub tick: Span,
 }
 
@@ -45,7 +45,7 @@ pub enum Latency {
     /// block is full or its time is up, 10 to 20 ms by default.
     #[default]
     Throughput,
-    /// Each in a slot of its own (`TPACKET_V2`), and handed over at once. A slot has to hold
+    /// Each in a slot of its own (`TPACKET_V2`), and handed over immediately. A slot has to hold
     /// the longest frame, 64 KiB with offloads: give a snaplen for a ring of many slots.
     Low,
 }

@@ -16,7 +16,7 @@ const JUMP: u16 = 0x05;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
 
-/// Where the kernel lets programs read what is known of a frame beside its bytes.
+/// Where the kernel lets programs read a frame's metadata.
 const BESIDE_FRAME: u32 = libc::SKF_AD_OFF.cast_unsigned();
 const HARDWARE_TYPE: u32 = BESIDE_FRAME + libc::SKF_AD_HATYPE.cast_unsigned();
 const PACKET_TYPE: u32 = BESIDE_FRAME + libc::SKF_AD_PKTTYPE.cast_unsigned();
@@ -73,7 +73,7 @@ pub(crate) fn passing(passing: Passing, program: Vec<Instruction>) -> Vec<Instru
 }
 
 /// For each hardware type that is known, the part that is for its link type. The rest is
-/// refused: nobody could tell what its frames begin with.
+/// refused: no one could tell what its frames begin with.
 pub(crate) fn by_link(parts: &[(LinkType, Vec<Instruction>)]) -> Vec<Instruction> {
     let mut kinds = Vec::new();
     for (hardware_type, link) in KNOWN {

@@ -51,7 +51,7 @@ impl SlotReader {
         self.lent_count = 0;
     }
 
-    /// Takes frames while there is room; they lie in the areas that [`SlotReader::lent`] tells.
+    /// Takes frames while there is room; they lie in the areas that [`SlotReader::lent`] returns.
     pub(crate) fn fill(&mut self, ring: &mut PacketRing, taker: &mut Taker<'_>) {
         let room = taker.slots.len().min(ring.area_count() - self.first);
         let ready = (self.first..self.first + room).take_while(|slot| ring.is_ours(*slot)).count();

@@ -63,7 +63,7 @@ impl BlockReader {
         }
     }
 
-    /// Takes frames while there is room; they lie in the area that [`BlockReader::lent`] tells.
+    /// Takes frames while there is room; they lie in the area that [`BlockReader::lent`] returns.
     pub(crate) fn fill(&mut self, ring: &mut PacketRing, taker: &mut Taker<'_>) {
         let Some(block) = ring.lent_mut(self.block, 1) else { return };
         self.walk(block, taker);

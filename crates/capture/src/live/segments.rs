@@ -1,13 +1,13 @@
 //! How many packets a frame stands for that was segmented later, or put together before.
 //!
 //! With offloads the kernel handles many TCP segments, or UDP datagrams of one flow, as one
-//! frame with one header. It tells the size of the parts in front of the frame.
+//! frame with one header. It gives the size of the segments in front of the frame.
 
 use crate::sys::packet_socket::VNET_HEADER_LEN;
 
-/// The frame's checksum was left to the card: the header tells where it is computed from.
+/// The frame's checksum was left to the card: the header says where it is computed from.
 const NEEDS_CHECKSUM: u8 = 1;
-/// Congestion was marked; stands beside the kind.
+/// Congestion was marked; combined with the kind.
 const GSO_ECN: u8 = 0x80;
 const GSO_TCP_V4: u8 = 1;
 const GSO_UDP_FRAGMENTS: u8 = 3;
@@ -16,10 +16,10 @@ const GSO_UDP: u8 = 5;
 
 const UDP_HEADER_LEN: usize = 8;
 const TCP_HEADER_LEN_MIN: usize = 20;
-/// Where a TCP header tells its length, in words of four bytes.
+/// Where a TCP header gives its length, in words of four bytes.
 const TCP_DATA_OFFSET: usize = 12;
 
-/// What the kernel tells of a frame's segmentation: `struct virtio_net_hdr`, host order.
+/// What the kernel reports of a frame's segmentation: `struct virtio_net_hdr`, host order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segmentation {
     flags: u8,
@@ -45,7 +45,7 @@ impl Segmentation {
 
     /// Packets that `frame` stands for, which was `wire_len` bytes long before it was cut.
     ///
-    /// Exact where the kernel tells where the transport header is, which it does for
+    /// Exact where the kernel reports where the transport header is, which it does for
     /// everything that it segments itself, and where that header was captured. Else the
     /// smallest headers are assumed, and the result may be one too high.
     #[cold]

@@ -7,8 +7,8 @@
 
 use packet::{BATCH_LEN_MAX, Batch, Record, Source, Timestamp};
 
-use super::source::{LiveSource, Polled};
-use crate::report::{Damage, Unused};
+use super::source::{LiveSource, PollOutcome};
+use crate::report::{Damage, UnusedFrames};
 use crate::sys::packet_socket::wait_any;
 
 /// How long to wait for word of the other interfaces while a frame is at hand.
@@ -56,15 +56,15 @@ impl Member {
         self.records.clear();
         self.bytes.clear();
         match self.source.poll() {
-            Polled::Frames(batch) => {
+            PollOutcome::Frames(batch) => {
                 for frame in batch.frames() {
                     let record = Record { input: number, interface: number, ..*frame.record };
                     self.records.push(copied(&mut self.bytes, frame.bytes, &record));
                 }
             }
-            Polled::Empty(until) => self.known = self.known.max(until),
-            Polled::Filling => {}
-            Polled::Ended => self.has_ended = true,
+            PollOutcome::Empty(until) => self.known = self.known.max(until),
+            PollOutcome::Filling => {}
+            PollOutcome::Ended => self.has_ended = true,
         }
     }
 }
@@ -108,8 +108,8 @@ impl LiveSeveral {
 
     /// The sources, which hold their reports, and what was read of them and not handed out.
     #[must_use]
-    pub fn into_sources(self) -> (Vec<LiveSource>, Unused) {
-        let mut waiting = Unused::default();
+    pub fn into_sources(self) -> (Vec<LiveSource>, UnusedFrames) {
+        let mut waiting = UnusedFrames::default();
         for member in &self.members {
             waiting.add(member.records.get(member.next..).unwrap_or_default());
         }

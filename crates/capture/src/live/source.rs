@@ -85,7 +85,7 @@ pub(super) enum Scheduling {
 }
 
 /// What a source has without waiting for it.
-pub(super) enum Polled<'a> {
+pub(super) enum PollOutcome<'a> {
     Frames(Batch<'a>),
     /// Nothing: all that was seen up to this time was handed over.
     Empty(Timestamp),
@@ -132,7 +132,7 @@ impl LiveSource {
         self.is_up_at_start
     }
 
-    /// What frames begin with; on `any` each record tells it.
+    /// What frames begin with; on `any` each record gives it.
     #[must_use]
     pub fn link(&self) -> Option<LinkType> {
         match self.origin {
@@ -190,13 +190,13 @@ impl LiveSource {
     }
 
     /// What there is now. Once it is stopped it waits for the rest, which comes soon.
-    pub(super) fn poll(&mut self) -> Polled<'_> {
+    pub(super) fn poll(&mut self) -> PollOutcome<'_> {
         self.scheduling.begin();
         if self.phase == Phase::Reading && self.options.stop.load(Ordering::Relaxed) {
             self.begin_draining();
         }
         if self.phase != Phase::Reading {
-            return self.next_batch().map_or(Polled::Ended, Polled::Frames);
+            return self.next_batch().map_or(PollOutcome::Ended, PollOutcome::Frames);
         }
         self.reader.give_back(&mut self.ring);
         // The clock first: what arrives after this look at the ring is later.
@@ -211,14 +211,14 @@ impl LiveSource {
             }
             let is_empty = self.phase == Phase::Reading && self.reader.is_quiet(&self.ring);
             let until = now.minus(STAMP_LEAD);
-            return if is_empty { Polled::Empty(until) } else { Polled::Filling };
+            return if is_empty { PollOutcome::Empty(until) } else { PollOutcome::Filling };
         }
         let count = self.fill();
         if count == 0 {
-            return Polled::Filling;
+            return PollOutcome::Filling;
         }
         let records = self.records.get(..count).unwrap_or_default();
-        Polled::Frames(Batch { bytes: self.reader.lent(&self.ring), records, tick: None })
+        PollOutcome::Frames(Batch { bytes: self.reader.lent(&self.ring), records, tick: None })
     }
 
     /// For who polls, now and then while nothing comes: counters, and whether the interface is
@@ -361,7 +361,7 @@ impl Source for LiveSource {
     }
 }
 
-/// Frames that an interface lost before anybody saw them, as `/proc/net/dev` tells.
+/// Frames that an interface lost before any reader saw them, as `/proc/net/dev` counts them.
 pub(super) fn interface_dropped(name: &str) -> Option<u64> {
     // Of this thread, which may be in another namespace than the rest of the program.
     interface_dropped_in(&fs::read_to_string("/proc/thread-self/net/dev").ok()?, name)

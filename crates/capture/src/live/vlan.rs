@@ -1,7 +1,7 @@
 //! VLAN tags that the kernel took out of a frame, put back.
 //!
 //! Network cards, and the kernel where they do not, take the outermost tag out of a frame
-//! and keep it beside it. Whoever captures wants the frame as it was.
+//! and keep it in the metadata. A capture needs the frame as it was.
 
 /// Bytes of a tag: its EtherType and its control information.
 pub(crate) const TAG_LEN: usize = 4;
@@ -12,7 +12,7 @@ const TAG_OFFSET: usize = 12;
 /// EtherType of a tag where the kernel does not tell it (IEEE 802.1Q).
 const TPID_DEFAULT: u16 = 0x8100;
 
-/// A tag beside its frame.
+/// A tag in the metadata of its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) tpid: u16,
@@ -20,7 +20,7 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    /// As a slot of a ring tells it, by the status of the slot.
+    /// As a slot of a ring gives it, by the status of the slot.
     #[inline]
     pub(crate) fn new(status: u32, control: u16, tpid: u16) -> Option<Self> {
         let has = |flag| status & flag != 0;

@@ -14,11 +14,11 @@ pub struct InterfaceAddress {
     pub name: String,
     /// `IFF_*`.
     pub flags: u32,
-    /// What the entry tells.
+    /// What the entry says.
     pub address: Address,
 }
 
-/// What one entry of the list tells.
+/// What one entry of the list says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// An IP address.
@@ -222,7 +222,7 @@ fn request_of(name: &str) -> io::Result<(OwnedFd, libc::ifreq)> {
 }
 
 /// A socket to ask about interfaces of the calling thread's network namespace; it stays one of this
-/// namespace, whoever uses it.
+/// namespace, whichever process uses it.
 pub(super) fn socket() -> io::Result<OwnedFd> {
     // SAFETY: any numbers are allowed; the result is checked.
     let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };

@@ -252,7 +252,7 @@ impl Libpcap {
         result
     }
 
-    /// SAFETY: `handle` must be one of this library's, open, and used by nobody else.
+    /// SAFETY: `handle` must be one of this library's, open, and used by no one else.
     unsafe fn compile_on(
         &self,
         handle: *mut c_void,

@@ -27,7 +27,7 @@ pub fn map_file(file: &File) -> io::Result<Mmap> {
     Ok(map)
 }
 
-/// Maps the pages of a range at once, which costs a tenth of faulting them one
+/// Maps the pages of a range in one call, which costs a tenth of faulting them one
 /// by one. A hint: a kernel that does not know it faults as ever.
 pub fn populate(map: &Mmap, start: usize, len: usize) {
     let len = len.min(map.len().saturating_sub(start));
@@ -37,7 +37,7 @@ pub fn populate(map: &Mmap, start: usize, len: usize) {
 }
 
 /// Unmaps the pages of a range that was read, so that resident memory stays
-/// flat on a capture of any size. Whoever looks again gets them back from the file.
+/// flat on a capture of any size. A later read gets them back from the file.
 pub fn release(map: &Mmap, start: usize, len: usize) {
     let len = len.min(map.len().saturating_sub(start));
     if len > 0 {

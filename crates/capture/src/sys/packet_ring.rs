@@ -1,9 +1,9 @@
 //! The memory that a packet socket shares with the kernel.
 //!
-//! The ring is a row of areas of one length: blocks of many frames, or slots of one. Each
-//! holds a status word that tells whose it is. The kernel writes an area only while that
-//! says `KERNEL`, and sets it to `USER` when it has done; we look inside only while it says
-//! `USER`, and set it back. So a slice of an area may be lent while the status is ours, and
+//! The ring is a row of areas of one length: blocks of many frames, or slots of one. Each holds a
+//! status word that says whether the kernel or the reader owns it. The kernel writes an area only
+//! while that says `KERNEL`, and sets it to `USER` when it has done; we look inside only while it
+//! says `USER`, and set it back. So a slice of an area may be lent while the status is ours, and
 //! [`PacketRing::give_back`] needs the ring alone, so that nothing is lent any more.
 
 use std::io;
@@ -89,7 +89,7 @@ impl PacketRing {
         Some(unsafe { std::slice::from_raw_parts_mut(start, len) })
     }
 
-    /// Gives areas back to the kernel, which may overwrite them at once.
+    /// Gives areas back to the kernel, which may overwrite them immediately.
     #[inline]
     pub fn give_back(&mut self, first: usize, count: usize) {
         for area in first..first.saturating_add(count) {

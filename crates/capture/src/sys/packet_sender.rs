@@ -53,7 +53,7 @@ impl PacketSender {
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Sends frames in order; how many went before the queue was full.
+    /// Sends frames in order; how many were sent until the queue was full.
     ///
     /// # Errors
     /// The system's, where not even the first went.

@@ -81,7 +81,7 @@ impl PacketSocket {
         self.set_packet_option(libc::PACKET_RESERVE, &reserve_len)
     }
 
-    /// Has the kernel stamp what it receives as soon as it has it, and not only when somebody
+    /// Has the kernel stamp what it receives as soon as it has it, and not only when someone
     /// listens to it; everywhere on this machine, as long as this socket is open.
     ///
     /// # Errors
@@ -190,7 +190,7 @@ impl PacketSocket {
     }
 
     /// Makes a group whose sockets share the frames, both directions of a flow going to one;
-    /// tells its number, which no other group of this network namespace has.
+    /// returns its number, which no other group of this network namespace has.
     ///
     /// # Errors
     /// The system's; an older kernel refuses while the interface is down.

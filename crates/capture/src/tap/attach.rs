@@ -13,7 +13,7 @@ use aya::{Btf, Ebpf, EbpfError};
 use crate::sys::interfaces;
 use crate::sys::packet_socket::PacketSocket;
 
-/// Where a kernel tells the types of what it is made of.
+/// Where a kernel describes its types (BTF).
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 const KERNEL_RELEASE: &str = "/proc/sys/kernel/osrelease";
@@ -47,13 +47,13 @@ impl TapError {
 }
 
 /// A device at which a program is attached.
-pub(super) struct Tapped {
+pub(super) struct TapDevice {
     name: String,
-    /// Tells when it is gone.
+    /// Detects when it is gone.
     hold: PacketSocket,
 }
 
-impl Tapped {
+impl TapDevice {
     /// Holds on to a device of the calling thread's network namespace; returns its index as well.
     pub(super) fn new(name: &str) -> io::Result<(Self, u32)> {
         let index = interfaces::index(name)?;

@@ -3,7 +3,7 @@
 //!
 //! A packet socket may drop, and what it has read is then less than what passed; these counts
 //! tell the whole. Both agree to the packet over the same two [`Moment`]s, since what was
-//! received carries one stamp that both see. At egress the count is taken before the queue and
+//! received carries one stamp that both see. At egress the count is taken upstream of the queue and
 //! before frames are segmented: it holds what the queue drops later, and of packets and
 //! segments only the segments are those of a capture there.
 //!
@@ -22,7 +22,7 @@ use super::attach::{Attaching, MISSING, TapError, attach};
 use crate::live::Passing;
 use crate::sys::packet_socket::PacketSocket;
 
-/// Built from the source beside it by `make bpf`.
+/// Built from the source next to it by `make bpf`.
 const OBJECT: &[u8] = include_bytes_aligned!("../../bpf/tap.bpf.o");
 
 /// A moment, as two clocks tell it.
@@ -45,7 +45,7 @@ pub struct TapCounts {
     pub segments: u64,
 }
 
-/// Programs that count at one interface. It counts nothing before it is told from when on.
+/// Programs that count at one interface. It counts nothing before it is given a start time.
 pub struct TapCounter {
     device: String,
     ebpf: Ebpf,

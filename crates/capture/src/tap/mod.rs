@@ -12,5 +12,5 @@ mod steer;
 pub use attach::TapError;
 pub use counter::{Moment, TapCounter, TapCounts};
 pub use ecn::{EcnCounts, EcnError, EcnFault, EcnFlow, EcnMarker, EcnSettings, Offloads};
-pub use slots::{FLOW_COUNT_MAX, SlotTap, SlotTapCounts, SlotTapOptions, TapSide, Told};
+pub use slots::{FLOW_COUNT_MAX, SlotTap, SlotTapCounts, SlotTapOptions, TapEvent, TapSide};
 pub use steer::FlowSteer;

@@ -1,9 +1,9 @@
-//! Cuts flows into slots of time in the kernel, `bpf/slots.bpf.c`: a tap before a queue and one
-//! behind it, and a list of flows that is changed while they run.
+//! Cuts flows into slots of time in the kernel, `bpf/slots.bpf.c`: a tap upstream of a queue and
+//! one downstream of it, and a list of flows that is changed while they run.
 //!
-//! Of each slot in which a followed flow had a packet the kernel tells one [`TapSlot`]; what passes
-//! otherwise costs a look at its headers. The programs are held by this process alone: when it
-//! ends, however it does, they are gone. It takes Linux 6.6 (tcx).
+//! Of each slot in which a followed flow had a packet the kernel reports one [`TapSlot`]; what
+//! passes otherwise costs a look at its headers. The programs are held by this process alone: when
+//! it ends, however it does, they are gone. It takes Linux 6.6 (tcx).
 
 use std::fmt;
 use std::fs;
@@ -17,14 +17,14 @@ use aya::programs::tc::TcAttachType;
 use aya::{Ebpf, include_bytes_aligned};
 use packet::{FlowSlot, Span, TapSlot, Timestamp};
 
-use super::attach::{Attaching, MISSING, TapError, Tapped, attach, attach_inside, map, map_mut};
+use super::attach::{Attaching, MISSING, TapDevice, TapError, attach, attach_inside, map, map_mut};
 use crate::sys::clock;
 use crate::sys::packet_socket::PacketSocket;
 
-/// Built from the source beside it by `make bpf`.
+/// Built from the source next to it by `make bpf`.
 const OBJECT: &[u8] = include_bytes_aligned!("../../bpf/slots.bpf.o");
 
-/// Flows that can be followed at once.
+/// Flows that can be followed at the same time.
 pub const FLOW_COUNT_MAX: u32 = 65_536;
 
 const TAPS: u32 = 2;
@@ -46,7 +46,7 @@ const CLOCK_MOVED: Span = Span::from_ns(50_000);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum TapSide {
-    /// Before the queue.
+    /// Upstream of the queue.
     Ingress,
     /// Behind it.
     Egress,
@@ -57,23 +57,23 @@ impl TapSide {
     pub const ALL: [Self; 2] = [Self::Ingress, Self::Egress];
 }
 
-/// How time is cut, and what is looked at.
+/// How time is cut, and what is examined.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SlotTapOptions {
     /// How long a slot is.
     pub slot: Span,
-    /// Packets with data that are looked at, chosen by chance, as a share of all.
+    /// Packets with data that are examined, chosen by chance, as a share of all.
     pub share: f64,
-    /// Whether every packet is told and not the slots alone: what first-packet sampling saves.
+    /// Whether every packet is reported and not the slots alone: what first-packet sampling saves.
     pub each_packet: bool,
-    /// Packets of flows that are not followed, seen before the queue, that are told, as a share of
-    /// all: what it takes to know which flows are worth following.
+    /// Packets of flows that are not followed, seen upstream of the queue, that are reported, as a
+    /// share of all: what it takes to know which flows are worth following.
     pub seen_share: f64,
 }
 
-/// What the kernel told.
+/// What the kernel reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Told {
+pub enum TapEvent {
     /// A slot that is complete; with [`each_packet`](SlotTapOptions::each_packet) one packet, as
     /// if it had a slot of its own.
     Slot {
@@ -95,7 +95,7 @@ pub enum Told {
     },
 }
 
-/// What became of the packets of one tap.
+/// The outcome of the packets of one tap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SlotTapCounts {
     /// Packets of flows that are followed, with data or opening a connection.
@@ -133,7 +133,7 @@ pub struct SlotTap {
     realtime_ahead: Span,
     /// Counted up when a flow is followed no more, so that the programs forget where it was.
     changes: NonZeroU32,
-    devices: Vec<Tapped>,
+    devices: Vec<TapDevice>,
     /// The device whose departures are taken, and its namespace.
     xmit: Option<[u32; 2]>,
     /// Has what is received stamped before we see it.
@@ -200,7 +200,7 @@ impl SlotTap {
             TapSide::Egress => "slots_egress",
         };
         let mut attaching = || -> Result<(), Attaching> {
-            let (tapped, _) = Tapped::new(device)?;
+            let (tapped, _) = TapDevice::new(device)?;
             attach(&mut self.ebpf, name, device, TcAttachType::Ingress, LinkOrder::first())?;
             self.devices.push(tapped);
             Ok(())
@@ -210,13 +210,13 @@ impl SlotTap {
 
     /// Takes what an interface of the calling thread's network namespace sends for what leaves the
     /// queue: packets as the kernel hands them to its driver. It is called for nearly all of them;
-    /// bursts are missing now and then, and nothing tells which.
+    /// bursts are missing now and then, and nothing shows which.
     ///
     /// # Errors
-    /// It takes such an interface, and a kernel that tells its types (BTF).
+    /// It takes such an interface, and a kernel that describes its types (BTF).
     pub fn attach_to_departures(&mut self, device: &str) -> Result<(), TapError> {
         let mut attaching = || -> Result<(), Attaching> {
-            let (tapped, index) = Tapped::new(device)?;
+            let (tapped, index) = TapDevice::new(device)?;
             // Numbers of namespaces fit the kernel's `unsigned int`.
             let namespace = u32::try_from(fs::metadata(NAMESPACE)?.ino()).unwrap_or(0);
             self.xmit = Some([index, namespace]);
@@ -258,7 +258,7 @@ impl SlotTap {
         following(&mut self.ebpf).map_err(|error| error.named("slots"))
     }
 
-    /// Follows it no more. What it told before may still be read.
+    /// Follows it no more. What it reported before may still be read.
     ///
     /// # Errors
     /// The system's; it was not followed.
@@ -279,7 +279,7 @@ impl SlotTap {
     }
 
     /// Hands over the slots that were completed since, in the order in which they were.
-    pub fn read(&mut self, mut each: impl FnMut(Told)) {
+    pub fn read(&mut self, mut each: impl FnMut(TapEvent)) {
         while let Some(item) = self.told.next() {
             if let Some(told) = item.first_chunk().and_then(parse) {
                 each(told);
@@ -300,7 +300,7 @@ impl SlotTap {
         reading().map_err(|error| error.named("slots"))
     }
 
-    /// What became of the packets of a tap so far.
+    /// The outcome of the packets of a tap so far.
     ///
     /// # Errors
     /// The system's.
@@ -393,17 +393,17 @@ fn open_slot(state: &[u8; STATE_LEN]) -> Option<TapSlot> {
     Some(slot).filter(|_| narrow(4) & HAS_OPEN != 0)
 }
 
-fn parse(told: &[u8; TOLD_LEN]) -> Option<Told> {
+fn parse(told: &[u8; TOLD_LEN]) -> Option<TapEvent> {
     let word = |at: usize| told.as_chunks().0.get(at).map_or(0, |&word| u32::from_ne_bytes(word));
     let (_, rest) = told.split_at_checked(16)?;
     if word(0) == SEEN {
         let (source, destination) = ends(rest.first_chunk()?);
-        return Some(Told::Seen { source, destination, data_len: word(3) });
+        return Some(TapEvent::Seen { source, destination, data_len: word(3) });
     }
     let side = TapSide::ALL.into_iter().find(|&side| side as u32 == word(0))?;
     let flow = FlowSlot { index: word(1), generation: word(2) };
     let slot = rest.first_chunk().map(TapSlot::from_ne_bytes)?;
-    Some(Told::Slot { side, flow, slot })
+    Some(TapEvent::Slot { side, flow, slot })
 }
 
 /// The ends of a flow from what the programs name it by.

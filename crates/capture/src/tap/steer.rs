@@ -16,7 +16,7 @@ use aya::{Ebpf, include_bytes_aligned};
 use super::attach::{Attaching, TapError, attach, map_mut};
 use super::slots::{KEY_LEN, key};
 
-/// Built from the source beside it by `make bpf`.
+/// Built from the source next to it by `make bpf`.
 const OBJECT: &[u8] = include_bytes_aligned!("../../bpf/steer.bpf.o");
 
 /// A program that steers at one interface, and its list of flows,

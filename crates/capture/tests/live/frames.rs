@@ -8,7 +8,8 @@ use capture::{DamageCause, Filter, ReadOptions};
 use packet::{Direction, LinkType, Source as _};
 
 use crate::lab::{
-    Listener, Seen, add_pair, await_running, datagram, in_namespace, ip, numbered, send, tagged,
+    CapturedFrame, Listener, add_pair, await_running, datagram, in_namespace, ip, numbered, send,
+    tagged,
 };
 
 const LATENCIES: [Latency; 2] = [Latency::Throughput, Latency::Low];
@@ -21,7 +22,7 @@ fn filtered(expression: &str) -> ReadOptions {
     ReadOptions { filter: Some(Filter::new(expression).unwrap()), ..ReadOptions::default() }
 }
 
-fn bytes(seen: &[Seen]) -> Vec<Vec<u8>> {
+fn bytes(seen: &[CapturedFrame]) -> Vec<Vec<u8>> {
     seen.iter().map(|seen| seen.bytes.clone()).collect()
 }
 

@@ -17,7 +17,7 @@ use capture::sys::packet_sender::PacketSender;
 use capture::{ReadOptions, Report, devices};
 use packet::{Direction, LinkType, Source, Timestamp};
 
-/// Tells a child which part it plays.
+/// Assigns a child its role.
 const PART: &str = "WIRELENS_LIVE_TEST_PART";
 
 /// Parts of a child.
@@ -68,9 +68,9 @@ pub(crate) fn again(test: &str, part: &str, program: &str, args: &[&str]) -> Com
 }
 
 /// A child that is killed at the latest when this is dropped.
-pub(crate) struct Killed(pub(crate) Child);
+pub(crate) struct KillGuard(pub(crate) Child);
 
-impl Drop for Killed {
+impl Drop for KillGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -126,7 +126,7 @@ pub(crate) fn send(interface: &str, frames: &[Vec<u8>]) {
 
 /// A frame as it was handed out.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct CapturedFrame {
     pub(crate) bytes: Vec<u8>,
     pub(crate) timestamp: Timestamp,
     pub(crate) wire_len: u32,
@@ -166,7 +166,7 @@ impl Listener {
     }
 
     /// Reads until `count` frames have come, or none comes any more.
-    pub(crate) fn read(&mut self, count: usize) -> Vec<Seen> {
+    pub(crate) fn read(&mut self, count: usize) -> Vec<CapturedFrame> {
         let mut seen = Vec::new();
         let mut ticks = 0;
         while seen.len() < count && ticks < TICKS_WAITED {
@@ -190,16 +190,16 @@ impl Listener {
     }
 
     /// Stops, and reads what is left.
-    pub(crate) fn finish(mut self) -> (Vec<Seen>, Report) {
+    pub(crate) fn finish(mut self) -> (Vec<CapturedFrame>, Report) {
         self.stop.store(true, Ordering::Relaxed);
         let mut seen = Vec::new();
         while self.read_batch(&mut seen) {}
         (seen, self.source.report().clone())
     }
 
-    fn read_batch(&mut self, seen: &mut Vec<Seen>) -> bool {
+    fn read_batch(&mut self, seen: &mut Vec<CapturedFrame>) -> bool {
         let Some(batch) = self.source.next_batch() else { return false };
-        seen.extend(batch.frames().map(|frame| Seen {
+        seen.extend(batch.frames().map(|frame| CapturedFrame {
             bytes: frame.bytes.to_vec(),
             timestamp: frame.record.timestamp,
             wire_len: frame.record.wire_len,
@@ -223,7 +223,7 @@ pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// An Ethernet frame of `len` bytes, of an EtherType that nobody answers, with its number.
+/// An Ethernet frame of `len` bytes, of an EtherType that no host answers, with its number.
 pub(crate) fn numbered(number: u32, len: usize) -> Vec<u8> {
     let mut frame = vec![0x5a; len.max(18)];
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);

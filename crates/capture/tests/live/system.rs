@@ -10,7 +10,7 @@ use capture::live::{self, Latency, LiveError, LiveOptions};
 use capture::{Filter, OpenError, ReadOptions, devices};
 use packet::{LinkType, Source as _};
 
-use crate::lab::{self, Killed, Listener, add_pair, again, in_namespace, ip, wait_until};
+use crate::lab::{self, KillGuard, Listener, add_pair, again, in_namespace, ip, wait_until};
 
 /// Bytes of the transfer.
 const TRANSFER_LEN: usize = 4 << 20;
@@ -54,7 +54,7 @@ fn a_frame_of_many_segments_tells_how_many() {
     in_namespace(|| {
         add_pair();
         let peer = again(TEST, PEER, "unshare", &["--net"]).stdout(Stdio::null()).spawn();
-        let mut peer = Killed(peer.unwrap());
+        let mut peer = KillGuard(peer.unwrap());
         let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).unwrap();
         wait_until(|| namespace(&peer.0.id().to_string()) != namespace("self"));
         ip(&format!("link set wl1 netns {}", peer.0.id()));

@@ -5,7 +5,7 @@ use packet::{SlotClock, Timestamp};
 
 use super::ranges::{Ranges, later};
 use super::slot::FlightSlot;
-use super::timed::Timed;
+use super::timed::PacketTimes;
 use crate::segment::Segment;
 use packet::reach;
 
@@ -36,8 +36,8 @@ pub struct FlightFlow {
     /// The number of the packet that opened the connection.
     opened: Option<SeqNumber>,
     /// Ends of packets that were seen once, and when.
-    timed: Timed,
-    /// Up to here acknowledgements may have waited for what was sent again: they time nothing
+    timed: PacketTimes,
+    /// Up to here acknowledgements may have waited for what was retransmitted: they time nothing
     /// (Karn's rule).
     untimed_until: Option<SeqNumber>,
     begins: bool,
@@ -211,7 +211,7 @@ impl FlightFlow {
         self.time.map_or(time, |last| last.max(time))
     }
 
-    /// A connection is opened; the same packet sent again opens it once.
+    /// A connection is opened; the same packet retransmitted opens it once.
     fn begin(&mut self, segment: &Segment, now: Timestamp) {
         if self.opened == Some(segment.seq) {
             self.timed.clear();

@@ -16,7 +16,7 @@ use crate::segment::FlowWay;
 
 /// One way of a flow, and its slots that are complete.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct FlightSlots {
     pub(super) flow: FlightFlow,
     slots: Vec<FlightSlot>,
     /// How many of them are forgotten: they leave together, so that those behind them are moved
@@ -24,7 +24,7 @@ pub(super) struct Kept {
     gone: usize,
 }
 
-impl Kept {
+impl FlightSlots {
     /// Keeps a slot that is complete; of old ones the last.
     pub(super) fn keep(&mut self, done: Option<FlightSlot>, oldest: i64) {
         let Some(done) = done else { return };
@@ -40,7 +40,7 @@ impl Kept {
         self.slots.get(self.gone..).unwrap_or_default()
     }
 
-    /// Forgets slots before this one but for the last of them, which tells what is in flight until
+    /// Forgets slots before this one but for the last of them, which shows what is in flight until
     /// the next.
     fn forget(&mut self, oldest: i64) {
         let old = self.complete().partition_point(|slot| slot.slot < oldest);
@@ -95,7 +95,7 @@ struct Glance {
 const NEVER: i64 = i64::MIN;
 
 impl Glance {
-    fn of(kept: &Kept) -> Self {
+    fn of(kept: &FlightSlots) -> Self {
         let open = kept.flow.open();
         Self {
             last: open.map_or(NEVER, |open| open.slot),
@@ -112,12 +112,12 @@ impl Glance {
 
 /// A key with its hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Hashed {
+struct HashedKey {
     hash: u64,
     key: FlowKey,
 }
 
-impl Hash for Hashed {
+impl Hash for HashedKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.hash);
     }
@@ -145,14 +145,14 @@ impl Hasher for AsItIs {
 #[derive(Debug)]
 pub(super) struct Flows {
     seed: HashSeed,
-    places: HashMap<Hashed, usize, BuildHasherDefault<AsItIs>>,
-    keys: Vec<Hashed>,
-    kept: Vec<[Kept; 2]>,
+    places: HashMap<HashedKey, usize, BuildHasherDefault<AsItIs>>,
+    keys: Vec<HashedKey>,
+    kept: Vec<[FlightSlots; 2]>,
     glances: Vec<[Glance; 2]>,
 }
 
 impl Flows {
-    /// None yet. Keys are spread by a seed that nobody outside can know.
+    /// None yet. Keys are spread by a seed that no sender can know.
     pub(super) fn new() -> Self {
         Self {
             seed: HashSeed::new(RandomState::new().hash_one(0_u8)),
@@ -169,9 +169,9 @@ impl Flows {
         &mut self,
         key: FlowKey,
         count_max: usize,
-        change: impl FnOnce(&mut [Kept; 2]),
+        change: impl FnOnce(&mut [FlightSlots; 2]),
     ) -> bool {
-        let hashed = Hashed { hash: key.key_hash(self.seed), key };
+        let hashed = HashedKey { hash: key.key_hash(self.seed), key };
         let place = match self.places.get(&hashed) {
             Some(&place) => place,
             None if self.kept.len() >= count_max => return false,
@@ -185,8 +185,8 @@ impl Flows {
         true
     }
 
-    fn begin(&mut self, hashed: Hashed) -> usize {
-        let both = <[Kept; 2]>::default();
+    fn begin(&mut self, hashed: HashedKey) -> usize {
+        let both = <[FlightSlots; 2]>::default();
         let place = self.kept.len();
         self.places.insert(hashed, place);
         self.keys.push(hashed);
@@ -228,14 +228,14 @@ impl Flows {
     }
 
     /// One way of a flow.
-    pub(super) fn get(&self, way: &FlowWay) -> Option<&Kept> {
-        let hashed = Hashed { hash: way.key.key_hash(self.seed), key: way.key };
+    pub(super) fn get(&self, way: &FlowWay) -> Option<&FlightSlots> {
+        let hashed = HashedKey { hash: way.key.key_hash(self.seed), key: way.key };
         let both = self.kept.get(*self.places.get(&hashed)?)?;
         Some(&both[index(way.direction)])
     }
 
     /// Each way that has slots.
-    pub(super) fn ways(&self) -> impl Iterator<Item = (FlowWay, &Kept)> {
+    pub(super) fn ways(&self) -> impl Iterator<Item = (FlowWay, &FlightSlots)> {
         self.keys.iter().zip(&self.kept).flat_map(|(hashed, both)| {
             let ways = [FlowDirection::LowToHigh, FlowDirection::HighToLow].into_iter().zip(both);
             let seen = ways.filter(|(_, kept)| kept.flow.open().is_some());
@@ -298,7 +298,7 @@ impl Flows {
     }
 
     /// Those that have a slot from this one on, and their last.
-    fn since(&self, from: i64) -> impl Iterator<Item = (&Kept, i64)> {
+    fn since(&self, from: i64) -> impl Iterator<Item = (&FlightSlots, i64)> {
         let both = self.glances.iter().zip(&self.kept);
         both.flat_map(|(glances, kept)| glances.iter().zip(kept))
             .filter(move |(glance, _)| glance.last >= from && glance.last != NEVER)

@@ -1,4 +1,4 @@
-//! One tap: what a flow has in flight, told from its data and from what comes back.
+//! One tap: what a flow has in flight, inferred from its data and from what comes back.
 //!
 //! Who stands at one place of a path sees no queue. Data that passes it one way and
 //! acknowledgements that pass it the other tell how much of it is on its way to the receiver and
@@ -23,6 +23,6 @@ pub use slot::FlightSlot;
 pub use tap::{FlightCounts, FlightTap};
 pub use timed::TIMED_COUNT_MAX;
 pub use window::{
-    FlightInput, FlightMissing, FlightPeriod, FlightRows, FlightWindow, InFlight, RTT_LOOKED_AT,
-    known_from, row_slots,
+    FlightInput, FlightMissingReason, FlightPeriod, FlightRows, FlightWindow, InFlight,
+    RTT_LOOKED_AT, known_from, row_slots,
 };

@@ -4,7 +4,7 @@ use packet::wire::tcp::SeqNumber;
 
 use packet::reach::WINDOW_MAX_BYTES;
 
-/// Ranges that are kept at most; one more is not taken in. A receiver tells four at a time
+/// Ranges that are kept at most; one more is not taken in. A receiver reports four at a time
 /// (RFC 2018 §3), and a window with more holes than this is rare beyond loss of one in three.
 pub const RANGE_COUNT_MAX: usize = 64;
 
@@ -83,7 +83,7 @@ impl Ranges {
             })
     }
 
-    /// Takes a range out of them, and tells how many bytes of it they had. Where that leaves one
+    /// Takes a range out of them, and returns how many bytes of it they had. Where that leaves one
     /// range more than there is room for, its upper part is forgotten.
     pub fn cut(&mut self, start: SeqNumber, end: SeqNumber) -> u32 {
         let had = self.overlap(start, end);

@@ -1,4 +1,4 @@
-//! What one tap tells of a flow in one slot.
+//! What one tap measures of a flow in one slot.
 
 /// One way of a TCP flow, in one slot of time, at a tap that sees both ways.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -55,7 +55,7 @@ impl FlightSlot {
         self.flags & Self::KNOWN != 0
     }
 
-    /// For whoever keeps slots as bytes.
+    /// For storage of slots as bytes.
     #[must_use]
     pub fn to_ne_bytes(&self) -> [u8; Self::SIZE_BYTES] {
         let mut bytes = [0; Self::SIZE_BYTES];

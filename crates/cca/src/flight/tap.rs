@@ -7,16 +7,16 @@ use packet::wire::tcp_options::TcpOption;
 use packet::{Batch, FlowDirection, FlowKey, Frame, Timestamp};
 
 use super::flow::Ack;
-use super::kept::{Flows, Kept};
+use super::kept::{FlightSlots, Flows};
 use super::slot::FlightSlot;
 use super::window::{
-    FlightInput, FlightMissing, FlightPeriod, FlightRows, FlightWindow, known_from, row_slots,
+    FlightInput, FlightMissingReason, FlightPeriod, FlightRows, FlightWindow, known_from, row_slots,
 };
 use crate::pair::Period;
-use crate::segment::{FlowWay, Segment, Unfit};
+use crate::segment::{FlowWay, Segment, UnfitReason};
 use crate::tap::TapOptions;
 
-/// What became of a tap's packets.
+/// The outcome of a tap's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlightCounts {
     /// Packets with data, or that open a connection.
@@ -63,7 +63,7 @@ impl FlightCounts {
     }
 
     /// Counts a packet of a flow, before the flow takes it in.
-    fn add(&mut self, passing: &Passing, both: &mut [Kept; 2]) {
+    fn add(&mut self, passing: &Passing, both: &mut [FlightSlots; 2]) {
         let (this, other) = ways(both, passing.way.direction);
         let count = match (&passing.segment, &passing.ack) {
             (Some(_), _) => &mut self.data,
@@ -126,8 +126,8 @@ impl FlightTap {
         for frame in batch.frames() {
             match Passing::from_frame(&frame) {
                 Ok(passing) => self.add(&passing),
-                Err(Unfit::NotTcp) => self.counts.not_tcp += 1,
-                Err(Unfit::NoData | Unfit::Unreadable) => self.counts.unreadable += 1,
+                Err(UnfitReason::NotTcp) => self.counts.not_tcp += 1,
+                Err(UnfitReason::NoData | UnfitReason::Unreadable) => self.counts.unreadable += 1,
             }
         }
         if let Some(tick) = batch.tick {
@@ -187,7 +187,7 @@ impl FlightTap {
         self.latest
     }
 
-    /// What became of packets.
+    /// The outcome of packets.
     #[must_use]
     pub const fn counts(&self) -> &FlightCounts {
         &self.counts
@@ -278,14 +278,14 @@ impl FlightTap {
     /// What a model reads of a flow: rows of inputs, each of so many slots.
     ///
     /// # Errors
-    /// [`FlightMissing`], where what is in flight is not known.
+    /// [`FlightMissingReason`], where what is in flight is not known.
     pub fn fill(
         &mut self,
         way: &FlowWay,
         period: Period,
         row_slots: usize,
         inputs: &[FlightInput],
-    ) -> Result<&[f32], FlightMissing> {
+    ) -> Result<&[f32], FlightMissingReason> {
         let (mut slots, mut rows) =
             (std::mem::take(&mut self.slots), std::mem::take(&mut self.rows));
         self.slots(way, &mut slots);
@@ -296,7 +296,10 @@ impl FlightTap {
 }
 
 /// The way that a packet goes, and the one back.
-fn ways(both: &mut [Kept; 2], direction: FlowDirection) -> (&mut Kept, &mut Kept) {
+fn ways(
+    both: &mut [FlightSlots; 2],
+    direction: FlowDirection,
+) -> (&mut FlightSlots, &mut FlightSlots) {
     let [low, high] = both;
     match direction {
         FlowDirection::LowToHigh => (low, high),
@@ -305,18 +308,18 @@ fn ways(both: &mut [Kept; 2], direction: FlowDirection) -> (&mut Kept, &mut Kept
 }
 
 impl Passing {
-    fn from_frame(frame: &Frame<'_>) -> Result<Self, Unfit> {
+    fn from_frame(frame: &Frame<'_>) -> Result<Self, UnfitReason> {
         let layers = &frame.record.layers;
         let (way, segment) = match Segment::from_frame(frame) {
             Ok((way, segment)) => (way, Some(segment)),
-            Err(Unfit::NoData) => {
-                let (key, direction) = FlowKey::from_frame(frame).ok_or(Unfit::Unreadable)?;
+            Err(UnfitReason::NoData) => {
+                let (key, direction) = FlowKey::from_frame(frame).ok_or(UnfitReason::Unreadable)?;
                 (FlowWay { key, direction }, None)
             }
             Err(unfit) => return Err(unfit),
         };
-        let tcp =
-            Tcp::new(frame.from_offset(layers.transport_offset)).map_err(|_| Unfit::Unreadable)?;
+        let tcp = Tcp::new(frame.from_offset(layers.transport_offset))
+            .map_err(|_| UnfitReason::Unreadable)?;
         let time = frame.record.timestamp;
         // What a reset acknowledges may be anything.
         let acks = tcp.flags().contains(TcpFlags::ACK) && !tcp.flags().contains(TcpFlags::RST);

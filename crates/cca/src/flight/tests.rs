@@ -39,7 +39,7 @@ enum Event {
 /// The same, byte by byte, with the whole past at hand.
 #[derive(Default)]
 struct Naive {
-    /// Of each byte whether it passed, or the receiver told that it has it.
+    /// Of each byte whether it passed, or the receiver reported that it has it.
     is_known: Vec<bool>,
     is_sacked: Vec<bool>,
     high: Option<u64>,
@@ -141,7 +141,7 @@ impl Naive {
     }
 }
 
-/// A sender that goes on, jumps ahead or sends again, and a receiver of all or part of it.
+/// A sender that continues, jumps ahead or retransmits, and a receiver of all or part of it.
 fn events() -> impl Strategy<Value = Vec<(i64, Event)>> {
     let one = (0..8_u8, 0..6_000_u64, 2..3_000_u64, 0..900_i64);
     prop::collection::vec(one, 1..60).prop_map(|choices| {
@@ -381,7 +381,7 @@ fn windows_carry_what_is_in_flight_from_slot_to_slot() {
     assert_eq!(row_slots(&slots, 4, clock(), 2), Some(2));
     assert_eq!(row_slots(&slots, 4, clock(), 100), Some(1));
     assert_eq!(row_slots(&slots, 3, clock(), 2), None);
-    assert_eq!(window(-5, 2).fill(&inputs, &mut rows), Err(FlightMissing::Data));
+    assert_eq!(window(-5, 2).fill(&inputs, &mut rows), Err(FlightMissingReason::Data));
     assert_eq!(known_from(&slots, Period { start: 0, len: 4 }), Some(0));
     let way = way();
     let told = FlightPeriod::of(way, Period { start: 2, len: 4 }, &slots).unwrap();
@@ -390,7 +390,7 @@ fn windows_carry_what_is_in_flight_from_slot_to_slot() {
     assert_eq!((told.sent_bytes, told.acked_bytes), (0, 100));
     let only_data = [FlightSlot { sent_bytes: 5, ..FlightSlot::default() }];
     let told = FlightPeriod::of(way, Period { start: 0, len: 1 }, &only_data).unwrap();
-    assert_eq!(told.flight, Err(FlightMissing::Acks));
+    assert_eq!(told.flight, Err(FlightMissingReason::Acks));
     let nothing = FlightPeriod::of(way, Period { start: -5, len: 2 }, &slots);
     assert!(nothing.is_none());
 }

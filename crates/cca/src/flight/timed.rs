@@ -12,12 +12,12 @@ pub const TIMED_COUNT_MAX: usize = 4096;
 ///
 /// Most flows never have a second, and need no memory for it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Timed {
+pub(super) struct PacketTimes {
     first: Option<(SeqNumber, Timestamp)>,
     rest: VecDeque<(SeqNumber, Timestamp)>,
 }
 
-impl Timed {
+impl PacketTimes {
     /// Adds a packet, where there is room.
     pub(super) fn push(&mut self, end: SeqNumber, time: Timestamp) {
         if self.first.is_none() {

@@ -1,4 +1,4 @@
-//! What a model and a row are told of one flow at one tap.
+//! What a model and a row are given of one flow at one tap.
 
 use packet::{SlotClock, Span};
 
@@ -61,7 +61,7 @@ impl FlightInput {
 
 /// Why what is in flight is not known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum FlightMissing {
+pub enum FlightMissingReason {
     /// No data of the flow passed up to the end of the window.
     Data,
     /// None of it was acknowledged past the tap: the way back takes another path, or the flow was
@@ -69,7 +69,7 @@ pub enum FlightMissing {
     Acks,
 }
 
-impl FlightMissing {
+impl FlightMissingReason {
     /// For tables and counters.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -127,15 +127,19 @@ impl FlightWindow<'_> {
     /// first. Before a connection began, nothing is in flight.
     ///
     /// # Errors
-    /// [`FlightMissing`], where what is in flight is not known at the window's end.
-    pub fn fill(&self, inputs: &[FlightInput], rows: &mut FlightRows) -> Result<(), FlightMissing> {
+    /// [`FlightMissingReason`], where what is in flight is not known at the window's end.
+    pub fn fill(
+        &self,
+        inputs: &[FlightInput],
+        rows: &mut FlightRows,
+    ) -> Result<(), FlightMissingReason> {
         rows.clear();
         let row_slots = i64::try_from(self.row_slots.max(1)).unwrap_or(i64::MAX);
         let slots = self.period.len.saturating_mul(self.row_slots.max(1));
         let seen = up_to_end(self.slots, Period { len: slots, ..self.period });
-        let last = seen.last().ok_or(FlightMissing::Data)?;
+        let last = seen.last().ok_or(FlightMissingReason::Data)?;
         if !last.is_known() {
-            return Err(FlightMissing::Acks);
+            return Err(FlightMissingReason::Acks);
         }
         let past = seen.partition_point(|slot| slot.slot < self.period.start);
         let (before, inside) = seen.split_at(past);
@@ -156,7 +160,7 @@ impl FlightWindow<'_> {
     }
 }
 
-/// What a row tells, and what holds until the next slot with a packet.
+/// What a row shows, and what holds until the next slot with a packet.
 #[derive(Clone, Copy, Default)]
 struct Carried {
     flight_bytes: u32,
@@ -255,7 +259,7 @@ pub struct FlightPeriod {
     /// Those of them that the receiver was not known to have.
     pub lost: u64,
     /// Bytes in flight.
-    pub flight: Result<InFlight, FlightMissing>,
+    pub flight: Result<InFlight, FlightMissingReason>,
     /// Mean time from data to its acknowledgement, in seconds.
     pub rtt_s: Option<f64>,
     /// Their minimum.
@@ -332,14 +336,14 @@ impl Total {
     }
 }
 
-fn in_flight(slots: &[FlightSlot], period: Period) -> Result<InFlight, FlightMissing> {
+fn in_flight(slots: &[FlightSlot], period: Period) -> Result<InFlight, FlightMissingReason> {
     // Of what was before the period the last slot says all that counts, and where that one or a
     // later one begins a connection, nothing before it does.
     let first = slots.partition_point(|slot| slot.slot < period.start).saturating_sub(1);
     let seen = up_to_end(slots.get(first..).unwrap_or_default(), period);
-    let last = seen.last().ok_or(FlightMissing::Data)?;
+    let last = seen.last().ok_or(FlightMissingReason::Data)?;
     if !last.is_known() {
-        return Err(FlightMissing::Acks);
+        return Err(FlightMissingReason::Acks);
     }
     // A flow that is silent and has nothing in flight needs no look at each slot.
     if last.slot < period.start && last.flight_bytes == 0 {

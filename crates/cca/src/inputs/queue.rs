@@ -1,7 +1,7 @@
 //! What a flow does in the queue over a window, without a row for each of its slots.
 
 use super::sequences::Sequences;
-use super::{Empty, Input, Missing, Rules, Scratch, Window, are_near, base};
+use super::{Empty, Input, MissingReason, Rules, Scratch, Window, are_near, base};
 use crate::pair::InQueue;
 
 impl Window<'_> {
@@ -10,25 +10,25 @@ impl Window<'_> {
     /// were not sampled ([`Empty::Line`]), there is a row for each slot.
     ///
     /// # Errors
-    /// [`Missing`], where CBIQ has no beginning.
-    pub fn in_queue(&self, rules: Rules, scratch: &mut Scratch) -> Result<InQueue, Missing> {
+    /// [`MissingReason`], where CBIQ has no beginning.
+    pub fn in_queue(&self, rules: Rules, scratch: &mut Scratch) -> Result<InQueue, MissingReason> {
         if rules.empty == Empty::Line {
             return self.in_rows(rules, scratch);
         }
         let ingress = self.up_to_end(self.ingress);
         let egress = self.up_to_end(self.egress);
-        let base = base(ingress, self.start).ok_or(Missing::Ingress)?;
+        let base = base(ingress, self.start).ok_or(MissingReason::Ingress)?;
         let len = self.len.saturating_add(1);
         let sequences = Sequences { start: self.start, len, base, rules };
         let Scratch { ingress_runs: came, egress_runs: left, .. } = scratch;
         if !sequences.runs(ingress, came) {
-            return Err(Missing::Ingress);
+            return Err(MissingReason::Ingress);
         }
         if !sequences.runs(egress, left) {
-            return Err(Missing::Egress);
+            return Err(MissingReason::Egress);
         }
         if !are_near(ingress, egress) {
-            return Err(Missing::Apart);
+            return Err(MissingReason::Apart);
         }
         let mut seen = self.of_runs(came, left);
         self.drops(&mut |_, drops| seen.drops += f64::from(drops));
@@ -57,7 +57,7 @@ impl Window<'_> {
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn in_rows(&self, rules: Rules, scratch: &mut Scratch) -> Result<InQueue, Missing> {
+    fn in_rows(&self, rules: Rules, scratch: &mut Scratch) -> Result<InQueue, MissingReason> {
         const INPUTS: [Input; 2] = [Input::Cbiq, Input::Drops];
         let mut rows = Vec::new();
         self.fill(&INPUTS, rules, scratch, &mut rows)?;

@@ -3,14 +3,14 @@
 use packet::TapSlot;
 use packet::wire::tcp::SeqNumber;
 
-use super::{Empty, Passed, Rules};
+use super::{Empty, ProgressRule, Rules};
 
 /// Slots of which sequence numbers are wanted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sequences {
     pub(super) start: i64,
     pub(super) len: usize,
-    /// What they are told from.
+    /// What they are derived from.
     pub(super) base: SeqNumber,
     pub(super) rules: Rules,
 }
@@ -77,14 +77,14 @@ impl Sequences {
 
     /// What holds from the slot after that of `known` up to that of `next`.
     fn between(&self, known: Known, next: Known) -> f64 {
-        if self.rules.passed == Passed::First { next.passed } else { known.passed }
+        if self.rules.passed == ProgressRule::First { next.passed } else { known.passed }
     }
 
-    /// What a slot with packets tells, and from the beginning of which slot on.
+    /// What a slot with packets shows, and from the beginning of which slot on.
     fn known(&self, seen: &TapSlot) -> Known {
         match self.rules.passed {
-            Passed::First => Known { slot: seen.slot, passed: self.told(seen.first()) },
-            Passed::Highest => {
+            ProgressRule::First => Known { slot: seen.slot, passed: self.told(seen.first()) },
+            ProgressRule::Highest => {
                 Known { slot: seen.slot.saturating_add(1), passed: self.told(seen.high()) }
             }
         }

@@ -54,7 +54,11 @@ fn slots(packets: &[(i64, u32, u32)]) -> Vec<TapSlot> {
     slots
 }
 
-fn columns(window: Window<'_>, inputs: &[Input], rules: Rules) -> Result<Vec<Vec<f32>>, Missing> {
+fn columns(
+    window: Window<'_>,
+    inputs: &[Input],
+    rules: Rules,
+) -> Result<Vec<Vec<f32>>, MissingReason> {
     let mut rows = Vec::new();
     window.fill(inputs, rules, &mut Scratch::default(), &mut rows)?;
     let column = |at| rows.iter().skip(at).step_by(inputs.len()).copied().collect();
@@ -98,7 +102,7 @@ fn what_was_sent_again_puts_the_papers_rule_back_and_not_the_highest() {
     let window = Window { start: 1, len: 3, ingress: &ingress, egress: &egress };
     let first = columns(window, &[Input::Cbiq], Rules::default()).unwrap();
     assert_eq!(rounded(&first[0]), [100, 0, 100]);
-    let highest = Rules { passed: Passed::Highest, ..Rules::default() };
+    let highest = Rules { passed: ProgressRule::Highest, ..Rules::default() };
     let highest = columns(window, &[Input::Cbiq], highest).unwrap();
     assert_eq!(rounded(&highest[0]), [100, 100, 100]);
 }
@@ -120,13 +124,13 @@ fn a_flow_that_one_tap_does_not_see_has_no_cbiq() {
     let of = |ingress, egress| {
         columns(Window { start: 101, len: 5, ingress, egress }, &[Input::Cbiq], Rules::default())
     };
-    assert_eq!(of(&seen, &[]), Err(Missing::Egress));
-    assert_eq!(of(&[], &seen), Err(Missing::Ingress));
+    assert_eq!(of(&seen, &[]), Err(MissingReason::Egress));
+    assert_eq!(of(&[], &seen), Err(MissingReason::Ingress));
     let other: Vec<TapSlot> = seen
         .iter()
         .map(|slot| TapSlot { high_seq: slot.high_seq.wrapping_add(1 << 31), ..*slot })
         .collect();
-    assert_eq!(of(&seen, &other), Err(Missing::Apart));
+    assert_eq!(of(&seen, &other), Err(MissingReason::Apart));
 }
 
 #[test]
@@ -162,15 +166,15 @@ fn ports_that_are_used_again_are_another_flow() {
 }
 
 proptest! {
-    /// Whatever a window begins with, and wherever numbers wrap, it tells what all bytes together
-    /// tell, as long as nothing is lost or sent again.
+    /// Whatever a window begins with, and wherever numbers wrap, it shows what all bytes together
+    /// tell, as long as nothing is lost or retransmitted.
     #[test]
     fn cbiq_is_what_came_less_what_left(
         packets in prop::collection::vec((0_i64..3, 1_u32..3000, 0_i64..9), 1..80),
         begin in any::<u32>(),
         start in 0_i64..40,
         len in 1_usize..60,
-        rule in prop::sample::select(vec![Passed::First, Passed::Highest]),
+        rule in prop::sample::select(vec![ProgressRule::First, ProgressRule::Highest]),
     ) {
         let (mut time, mut seq, mut left) = (0, begin, 0);
         let (mut ingress, mut egress) = (Vec::new(), Vec::new());
@@ -199,7 +203,7 @@ proptest! {
             }
             Err(missing) => {
                 let end = start + len as i64;
-                let seen = if missing == Missing::Ingress { &ingress } else { &egress };
+                let seen = if missing == MissingReason::Ingress { &ingress } else { &egress };
                 prop_assert!(seen.iter().all(|packet| packet.0 > end));
             }
         }

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use super::{COUNT_MAX, Model, Network, Reads, Voting};
 use crate::flight::FlightInput;
-use crate::inputs::{Empty, Input, Passed, Rules, Throughput};
-use crate::trained::TrainedOn;
+use crate::inputs::{Empty, Input, ProgressRule, Rules, Throughput};
+use crate::trained::TrainingConditions;
 
 /// Bytes of a file at most.
 pub const FILE_LEN_MAX: usize = 64 << 20;
@@ -86,8 +86,8 @@ impl Model {
             "first" if is_one_tap => {
                 return Err(said.wrong("passed", "wanted: highest, of one tap"));
             }
-            "first" => Passed::First,
-            "highest" => Passed::Highest,
+            "first" => ProgressRule::First,
+            "highest" => ProgressRule::Highest,
             _ => return Err(said.wrong("passed", "wanted: first or highest")),
         };
         let rules = Rules { passed, empty: Empty::Next, throughput: Throughput::Counted };
@@ -178,10 +178,10 @@ fn read_voting(said: &Said<'_>) -> Result<Voting, ModelError> {
     Ok(Voting { most: most as u16, correlation: correlation as f32, part: part as f32 })
 }
 
-fn read_range(said: &Said<'_>) -> Result<TrainedOn, ModelError> {
+fn read_range(said: &Said<'_>) -> Result<TrainingConditions, ModelError> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Of counts up to 2^24.
     let flows = said.pair("flows", f64::from(1 << 24))?.map(|count| count as usize);
-    Ok(TrainedOn {
+    Ok(TrainingConditions {
         flows,
         rate_bit: said.pair("rate_bit", 1e15)?,
         queue_s: said.pair("queue_s", 3600.0)?,

@@ -77,7 +77,7 @@ pub enum Segmentation {
     Merged,
 }
 
-/// One kind of model; others than trees fit in beside them.
+/// One kind of model; other kinds than trees can be added.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Model {
@@ -100,7 +100,7 @@ pub struct Stage {
     pub(crate) uncertainty: Uncertainty,
     /// By class; none of the last stage, whose answer stands.
     pub(crate) thresholds: Vec<f64>,
-    /// By class; none where the model's probabilities are told as they are.
+    /// By class; none where the model's probabilities are reported as they are.
     pub(crate) calibrations: Vec<Calibration>,
     /// What it makes of names, where the cascade has a list of them.
     pub(crate) names: Option<StageNames>,
@@ -117,7 +117,7 @@ pub struct Cascade {
     pub(crate) flows: FlowTimeouts,
     pub(crate) wait: Span,
     pub(crate) segmentation: Segmentation,
-    /// By class: answers with a lower confidence are not told.
+    /// By class: answers with a lower confidence are not reported.
     pub(crate) unknown_below: Vec<f64>,
     /// Whether protocols without ports name their flows.
     pub(crate) names_protocols: bool,
@@ -134,7 +134,7 @@ pub struct Cascade {
 }
 
 impl Model {
-    /// How many classes it tells apart.
+    /// How many classes it distinguishes.
     pub(crate) fn class_count(&self) -> usize {
         match self {
             Self::Trees(forest) => forest.classes().len(),
@@ -269,7 +269,7 @@ impl Cascade {
         u16::try_from(place).ok()
     }
 
-    /// Whether some answers are not confident enough to be told.
+    /// Whether some answers are not confident enough to be reported.
     #[must_use]
     pub fn tells_unknown(&self) -> bool {
         self.unknown_below.iter().any(|&below| below > 0.0) || self.unknown_class().is_some()
@@ -338,7 +338,7 @@ impl Cascade {
         self.memory.as_ref()
     }
 
-    /// Packets of a flow that are looked at, at most.
+    /// Packets of a flow that are examined, at most.
     #[must_use]
     pub fn packets(&self) -> usize {
         let names = self.stages.iter().filter_map(|stage| stage.names.as_ref());

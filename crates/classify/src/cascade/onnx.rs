@@ -6,13 +6,13 @@ use model::{Block, FlowFeatures, Headers, Identity};
 use serde_json::Value;
 
 use super::object::Object;
-use super::read::{Declared, check_features};
+use super::read::{StageDeclaration, check_features};
 use super::reason::CascadeError;
 use super::{Cascade, Model, Stage};
 
-/// The stage with the model in `bytes`. The library is asked for here, since nobody else needs it.
+/// The stage with the model in `bytes`. The library is asked for here, since no one else needs it.
 pub(super) fn stage(
-    declared: Declared<'_>,
+    declared: StageDeclaration<'_>,
     bytes: Vec<u8>,
     cascade: &Cascade,
     library: &mut dyn FnMut() -> Result<Library, OnnxError>,
@@ -36,8 +36,9 @@ pub(super) fn stage(
         input: name("input")?,
         output: name("output")?,
     };
-    let Declared { name, family, file, uncertainty, thresholds, calibrations, names, .. } =
-        declared;
+    let StageDeclaration {
+        name, family, file, uncertainty, thresholds, calibrations, names, ..
+    } = declared;
     let model = library()
         .and_then(|library| OnnxFile::new(library, bytes, wiring))
         .map_err(|error| CascadeError::model(file, error))?;

@@ -37,7 +37,7 @@ const ONNX_SUFFIX: &str = ".onnx";
 const ID_DIGITS: usize = 12;
 
 /// What a stage says of its model.
-pub(super) struct Declared<'a> {
+pub(super) struct StageDeclaration<'a> {
     pub(super) name: StageName,
     pub(super) family: String,
     pub(super) file: &'a str,
@@ -54,7 +54,7 @@ pub(super) struct Declared<'a> {
 
 impl Cascade {
     /// Reads an artifact whose models are trees. `read` gives the bytes of a file by its name, and
-    /// refuses what is longer than the bound that it is told; only plain names are asked for.
+    /// refuses what is longer than the bound that it is given; only plain names are asked for.
     ///
     /// # Errors
     /// [`CascadeError`], with the file at fault, what was seen there and what was wanted.
@@ -84,11 +84,11 @@ impl Cascade {
 }
 
 /// What `cascade.json` says: the cascade, its stages, and the file of its list of names.
-type Head<'a> = (Cascade, Vec<Declared<'a>>, Option<&'a str>);
+type Head<'a> = (Cascade, Vec<StageDeclaration<'a>>, Option<&'a str>);
 
 /// Makes a stage of what is declared and the bytes of its file.
 type MakeStage<'a> =
-    &'a mut dyn FnMut(Declared<'_>, Vec<u8>, &Cascade) -> Result<Stage, CascadeError>;
+    &'a mut dyn FnMut(StageDeclaration<'_>, Vec<u8>, &Cascade) -> Result<Stage, CascadeError>;
 
 fn read_all(
     read: &mut dyn FnMut(&str, usize) -> io::Result<Vec<u8>>,
@@ -220,10 +220,10 @@ fn stages<'a>(
     root: &Object<'a>,
     classes: &[String],
     has_list: bool,
-) -> Result<Vec<Declared<'a>>, CascadeError> {
+) -> Result<Vec<StageDeclaration<'a>>, CascadeError> {
     let wanted = "some of fastest, fast and slow, in this order";
     let list = root.list("stages", wanted)?;
-    let mut stages: Vec<Declared<'a>> = Vec::new();
+    let mut stages: Vec<StageDeclaration<'a>> = Vec::new();
     for (index, value) in list.iter().enumerate() {
         let path = format!("stages[{index}].");
         let is_last = index + 1 == list.len();
@@ -249,7 +249,7 @@ fn declared<'a>(
     path: String,
     classes: &[String],
     is_last: bool,
-) -> Result<Declared<'a>, CascadeError> {
+) -> Result<StageDeclaration<'a>, CascadeError> {
     let object = &Object::new(value, &path)?;
     let name = object.one_of("stage", &StageName::ALL.map(|stage| (stage.name(), stage)))?;
     let wanted = "the name of a file of the artifact";
@@ -267,7 +267,7 @@ fn declared<'a>(
     };
     let thresholds = thresholds(object, classes, is_last)?;
     let calibrations = calibrations(object, classes)?;
-    Ok(Declared {
+    Ok(StageDeclaration {
         name,
         family,
         file,
@@ -281,7 +281,7 @@ fn declared<'a>(
     })
 }
 
-/// How many packets of a flow are looked at.
+/// How many packets of a flow are examined.
 pub(super) fn depth(object: &Object<'_>) -> Result<usize, CascadeError> {
     let wanted = "a number of packets from 1 to 255";
     let packets = usize::try_from(object.count("packets", wanted)?).unwrap_or(usize::MAX);
@@ -326,16 +326,16 @@ fn thresholds(
     }
 }
 
-/// What rows of a stage are, with their hash, held against what was declared and what the first
+/// What rows of a stage are, with their hash, compared with what was declared and what the first
 /// stage reads.
 pub(super) fn check_features(
-    declared: &Declared<'_>,
+    declared: &StageDeclaration<'_>,
     features: &FlowFeatures,
     own: String,
     carried: &str,
     cascade: &Cascade,
 ) -> Result<(), CascadeError> {
-    let &Declared { file, packets, .. } = declared;
+    let &StageDeclaration { file, packets, .. } = declared;
     if features.packets() != packets {
         return Err(CascadeError::model(
             file,
@@ -359,8 +359,12 @@ pub(super) fn check_features(
     Ok(())
 }
 
-/// The trees of a stage, held against what was declared.
-fn stage(declared: Declared<'_>, bytes: &[u8], cascade: &Cascade) -> Result<Stage, CascadeError> {
+/// The trees of a stage, compared with what was declared.
+fn stage(
+    declared: StageDeclaration<'_>,
+    bytes: &[u8],
+    cascade: &Cascade,
+) -> Result<Stage, CascadeError> {
     let file = declared.file;
     if file.ends_with(ONNX_SUFFIX) {
         return Err(CascadeError::model(
@@ -385,7 +389,8 @@ fn stage(declared: Declared<'_>, bytes: &[u8], cascade: &Cascade) -> Result<Stag
     let (features, window, own) =
         read_by(&forest, cascade.every).map_err(|error| CascadeError::model(file, error))?;
     check_features(&declared, &features, own, forest.schema_hash(), cascade)?;
-    let Declared { name, family, uncertainty, thresholds, calibrations, names, .. } = declared;
+    let StageDeclaration { name, family, uncertainty, thresholds, calibrations, names, .. } =
+        declared;
     let model = Model::Trees(Box::new(forest));
     Ok(Stage {
         name,

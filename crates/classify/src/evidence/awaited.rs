@@ -1,6 +1,6 @@
 //! Evidence of a flow while its names are being read.
 
-use names::found::Seen;
+use names::found::FlowInfo;
 
 use super::{Evidence, NameList};
 
@@ -11,7 +11,7 @@ pub const DEPTH_COUNT_MAX: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub struct NamesSoFar<'a> {
     /// What was found.
-    pub seen: &'a Seen,
+    pub seen: &'a FlowInfo,
     /// Whether no more evidence can be found.
     pub is_final: bool,
 }
@@ -74,7 +74,8 @@ mod tests {
         let classes = [String::from("a"), String::from("b")];
         let list = b"kind\tvalue\tclass\nprotocol\tssh\tb\n";
         let list = NameList::parse(list, &classes).unwrap();
-        let (nothing, ssh) = (Seen::default(), Seen { protocol: Some(Protocol::Ssh), found: None });
+        let (nothing, ssh) =
+            (FlowInfo::default(), FlowInfo { protocol: Some(Protocol::Ssh), found: None });
         let mut flow = FlowEvidence::default();
         let mut take_in = |seen, is_final, number| {
             flow.take_in(&list, [1, 10].into_iter(), NamesSoFar { seen, is_final }, number);

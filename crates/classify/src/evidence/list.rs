@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use names::found::Seen;
+use names::found::FlowInfo;
 use names::greeting::Protocol;
 
 use super::host::{host, suffixes, words};
@@ -115,7 +115,7 @@ impl NameList {
 
     /// What the names of a flow are evidence of.
     #[must_use]
-    pub fn evidence(&self, seen: &Seen) -> Evidence {
+    pub fn evidence(&self, seen: &FlowInfo) -> Evidence {
         let mut evidence = Evidence::default();
         let found = seen.found.as_deref();
         if seen.protocol == Some(Protocol::Dns)
@@ -176,7 +176,7 @@ mod tests {
     use std::sync::Arc;
 
     use names::dns::RecordType;
-    use names::found::Found;
+    use names::found::FlowNames;
 
     use super::super::State;
     use super::*;
@@ -194,18 +194,18 @@ mod tests {
         ["dns", "mail", "remote", "web"].map(String::from).to_vec()
     }
 
-    fn seen(protocol: Option<Protocol>, server: &str, resolved: &str, query: &str) -> Seen {
+    fn seen(protocol: Option<Protocol>, server: &str, resolved: &str, query: &str) -> FlowInfo {
         let given = |text: &str| (!text.is_empty()).then_some(()).map(|()| text.to_owned());
-        let found = Found {
+        let found = FlowNames {
             server_name: given(server).map(Into::into),
             resolved: given(resolved).map(Into::into),
             hello: None,
             query: given(query).map(|name| (name.into_boxed_str(), RecordType(1))),
         };
-        Seen { protocol, found: Some(Arc::new(found)) }
+        FlowInfo { protocol, found: Some(Arc::new(found)) }
     }
 
-    fn told(seen: &Seen) -> (State, [u64; 5], bool) {
+    fn told(seen: &FlowInfo) -> (State, [u64; 5], bool) {
         let evidence = list().evidence(seen);
         (evidence.state(), *evidence.classes(), evidence.is_unlisted)
     }

@@ -16,7 +16,7 @@ pub use weights::Weights;
 /// Classes that evidence distinguishes at most.
 pub const CLASS_COUNT_MAX: usize = u64::BITS as usize;
 
-/// Kinds of evidence, the weakest first but for the last, which is weak beside a suffix.
+/// Kinds of evidence, the weakest first but for the last, which is weak compared with a suffix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
@@ -84,7 +84,7 @@ impl State {
     }
 }
 
-/// What is known of a flow beside its packets: by kind, the classes that are meant.
+/// What is known of a flow in addition to its packets: by kind, the classes that are meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Evidence {
     /// By kind, a bit for each class.

@@ -1,4 +1,4 @@
-//! How much evidence weighs beside what a model says of a flow's packets.
+//! How much evidence weighs compared with what a model says of a flow's packets.
 
 use super::{Evidence, Kind, State};
 

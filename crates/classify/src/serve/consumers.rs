@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use engine::ring::{self, CHUNK_LEN};
 use model::FirstPackets;
 
-use super::undecided::Undecided;
+use super::undecided::PendingFlow;
 use crate::cascade::Cascade;
 use crate::evidence::Evidence;
 use crate::model::Asking;
@@ -21,7 +21,7 @@ use crate::uncertainty::Answer;
 const RING_CAPACITY: usize = 16 * CHUNK_LEN;
 
 /// A row on its way to a consumer.
-struct Asked {
+struct StageQuery {
     place: u32,
     stage: usize,
     packets: FirstPackets,
@@ -30,7 +30,7 @@ struct Asked {
 
 /// An answer on its way back.
 #[derive(Clone, Copy)]
-pub(super) struct Answered {
+pub(super) struct StageAnswer {
     pub(super) place: u32,
     pub(super) stage: usize,
     pub(super) answer: Answer,
@@ -38,8 +38,8 @@ pub(super) struct Answered {
 
 /// The threads, as the one that keeps the flows sees them.
 pub(super) struct Consumers {
-    rings: Vec<ring::Sender<Asked, ()>>,
-    answers: Receiver<Vec<Answered>>,
+    rings: Vec<ring::Sender<StageQuery, ()>>,
+    answers: Receiver<Vec<StageAnswer>>,
     /// Rows that were sent and not answered.
     asked_count: usize,
     threads: Vec<JoinHandle<()>>,
@@ -72,7 +72,7 @@ impl Consumers {
         self.asked_count == 0
     }
 
-    fn ring(&mut self, hash: u64) -> Option<&mut ring::Sender<Asked, ()>> {
+    fn ring(&mut self, hash: u64) -> Option<&mut ring::Sender<StageQuery, ()>> {
         let count = self.rings.len() as u64;
         // The topmost bits name a partition; these are others.
         let index = (hash & 0xffff_ffff) % count.max(1);
@@ -80,14 +80,20 @@ impl Consumers {
     }
 
     /// Sends a row, waiting for room where `waits`; whether it was taken.
-    pub(super) fn ask(&mut self, flow: &Undecided, place: u32, stage: usize, waits: bool) -> bool {
+    pub(super) fn ask(
+        &mut self,
+        flow: &PendingFlow,
+        place: u32,
+        stage: usize,
+        waits: bool,
+    ) -> bool {
         let Some(ring) = self.ring(flow.hash) else { return false };
         if !waits && !ring.has_room() {
             return false;
         }
         // A consumer leaves early only by a panic, which is told when it is waited for.
         let (packets, evidence) = (flow.packets.clone(), flow.evidence(stage));
-        let is_taken = ring.push(Asked { place, stage, packets, evidence }).is_ok();
+        let is_taken = ring.push(StageQuery { place, stage, packets, evidence }).is_ok();
         self.asked_count += usize::from(is_taken);
         is_taken
     }
@@ -101,7 +107,7 @@ impl Consumers {
 
     /// Answers that are there; where `waits` and rows are under way, at least one, unless no
     /// consumer is left.
-    pub(super) fn take(&mut self, waits: bool, answers: &mut Vec<Answered>) {
+    pub(super) fn take(&mut self, waits: bool, answers: &mut Vec<StageAnswer>) {
         if waits && self.asked_count > 0 {
             match self.answers.recv() {
                 Ok(some) => answers.extend(some),
@@ -131,19 +137,19 @@ impl Drop for Consumers {
 /// A consumer's thread: rows in the order in which they came, those of one stage together.
 fn consume(
     cascade: &Cascade,
-    mut rows: ring::Receiver<Asked, ()>,
-    answers: &Sender<Vec<Answered>>,
+    mut rows: ring::Receiver<StageQuery, ()>,
+    answers: &Sender<Vec<StageAnswer>>,
 ) {
     let stages = cascade.stages();
     let mut asking: Vec<_> = stages.iter().map(|stage| Asking::new(stage, CHUNK_LEN)).collect();
-    while rows.receive(|rows: &[Asked], _| {
+    while rows.receive(|rows: &[StageQuery], _| {
         let mut answered = Vec::with_capacity(rows.len());
         for (index, (stage, asking)) in stages.iter().zip(&mut asking).enumerate() {
             let of_stage = || rows.iter().filter(|row| row.stage == index);
             of_stage().for_each(|row| asking.push(stage, &row.packets, row.evidence));
             let mut places = of_stage().map(|row| row.place);
             asking.answer(stage, |answer| {
-                let answered_row = |place| Answered { place, stage: index, answer };
+                let answered_row = |place| StageAnswer { place, stage: index, answer };
                 answered.extend(places.next().map(answered_row));
             });
         }

@@ -1,4 +1,4 @@
-//! What is looked at of a flow's first packet before any model is asked.
+//! What is examined of a flow's first packet before any model is asked.
 
 use engine::flow::FlowPacket;
 use model::block::Block;

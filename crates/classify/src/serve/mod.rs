@@ -1,20 +1,20 @@
 //! Serving a cascade: from the frames of flows to one verdict each.
 //!
 //! A flow is undecided from its first packet until its verdict. The rows of a batch's first packets
-//! are scored together at the end of the batch by the first stage; where that is unsure, the
-//! next stage is asked, at once where it looks at no more packets. Otherwise the flow waits, and
-//! its packets are kept as compact records until the stage has as many as it looks at, the flow
-//! has ended, or has waited long enough: then it is scored with what there is. A decided flow
-//! keeps nothing but its verdict, and its packets are not looked at.
+//! are scored together at the end of the batch by the first stage; where that is unsure, the next
+//! stage is asked, immediately where it looks at no more packets. Otherwise the flow waits, and its
+//! packets are kept as compact records until the stage has as many as it looks at, the flow has
+//! ended, or has waited long enough: then it is scored with what there is. A decided flow keeps
+//! nothing but its verdict, and its packets are ignored.
 //!
-//! **When a flow stops waiting** is told by event time: by a packet of its own that comes too late,
-//! which is then not looked at, or by a mark ([`FlowMark`]). Both stand at the same place in the
+//! **When a flow stops waiting** is decided by event time: by a packet of its own that comes too
+//! late, which is then ignored, or by a mark ([`FlowMark`]). Both stand at the same place in the
 //! input however it is cut into batches.
 //!
-//! **Limits.** At most [`Options::waiting_max`] flows wait; one more is decided at once by the last
-//! stage that was asked ([`Cause::Full`]), or, where none was, by the first with the packets there
-//! are. Beside them there are as many undecided flows as begin in one batch. Each keeps a few
-//! hundred bytes and its records; [`Classifier::size_bytes_max`] tells the bound.
+//! **Limits.** At most [`Options::waiting_max`] flows wait; one more is decided immediately by the
+//! last stage that was asked ([`Cause::Full`]), or, where none was, by the first with the packets
+//! there are. In addition there are as many undecided flows as begin in one batch. Each keeps a few
+//! hundred bytes and its records; [`Classifier::size_bytes_max`] returns the bound.
 
 mod consumers;
 mod first;
@@ -24,7 +24,7 @@ mod undecided;
 
 use std::sync::Arc;
 
-use engine::flow::{Ended, FlowMark, FlowPacket, FlowSlot, FromFrames, MarkKind, States};
+use engine::flow::{FlowEnd, FlowMark, FlowPacket, FlowSlot, FromFrames, MarkKind, States};
 use packet::{BATCH_LEN_MAX, Frame, Timestamp, must};
 
 use crate::cascade::{Cascade, Segmentation};
@@ -35,14 +35,14 @@ use crate::memory::Memory;
 use crate::model::Asking;
 use crate::uncertainty::Answer;
 use crate::verdict::{Cause, Label, Verdict};
-use consumers::{Answered, Consumers};
+use consumers::{Consumers, StageAnswer};
 pub(crate) use first::is_cut;
 use first::{is_portless, named_by_protocol};
-pub use standing::{Decided, Decision, Progress, Standing};
-use undecided::{Given, Pool, Undecided};
+pub use standing::{Decision, EarlyVerdict, Progress, Standing};
+use undecided::{PendingFlow, Pool, StageOutput};
 
-/// Rows that a model is asked about at once. So many go down a tree together; more would only make
-/// the first wait for the last.
+/// Rows that a model is asked about in one call. So many go down a tree together; more would only
+/// make the first wait for the last.
 const ROWS_MAX: usize = 64;
 
 /// How flows are served.
@@ -61,10 +61,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Flows that wait unless told otherwise: ten seconds of 6,500 undecided flows a second.
+    /// Flows that wait by default: ten seconds of 6,500 undecided flows a second.
     pub const WAITING_MAX_DEFAULT: usize = 1 << 16;
 
-    /// Hosts that are remembered unless told otherwise.
+    /// Hosts that are remembered by default.
     pub const HOSTS_MAX_DEFAULT: usize = 1 << 16;
 }
 
@@ -117,7 +117,7 @@ pub struct Classifier<C, O> {
     asking: Vec<Asking>,
     answers: Vec<Answer>,
     consumers: Option<Consumers>,
-    answered: Vec<Answered>,
+    answered: Vec<StageAnswer>,
     /// What is remembered of hosts, if anything.
     memory: Option<Memory>,
     /// Whether verdicts on hosts are wanted.
@@ -128,8 +128,8 @@ pub struct Classifier<C, O> {
     now: Timestamp,
     due: Vec<u32>,
     verdicts: Vec<Verdict>,
-    /// Where somebody wants to know, flows that were decided since the last look.
-    decided: Option<Vec<Decided>>,
+    /// If they were asked for, flows that were decided since the last look.
+    decided: Option<Vec<EarlyVerdict>>,
     /// Labels for which a stage before the last is not enough.
     again: Vec<Label>,
     counts: Counts,
@@ -195,7 +195,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
 
     /// The flows that were decided since the last call, save those that have given their place to
     /// others.
-    pub fn take_decided(&mut self) -> impl Iterator<Item = Decided> + '_ {
+    pub fn take_decided(&mut self) -> impl Iterator<Item = EarlyVerdict> + '_ {
         self.decided.iter_mut().flat_map(|decided| decided.drain(..))
     }
 
@@ -245,7 +245,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         let packet = features.layout().record_len() + PACKET_BYTES;
         let names = if self.cascade.names.is_some() { size_of::<FlowEvidence>() } else { 0 };
         let flow =
-            size_of::<Undecided>() + size_of::<u32>() + packet * self.cascade.packets() + names;
+            size_of::<PendingFlow>() + size_of::<u32>() + packet * self.cascade.packets() + names;
         let under_way = self.consumers.as_ref().map_or(0, Consumers::count) * Consumers::ROWS_MAX;
         2 * flow * (self.options.waiting_max + BATCH_LEN_MAX + 2 * under_way)
     }
@@ -262,7 +262,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             let Verdict { confidence, label, packets_used, stage, cause, .. } = verdict;
             self.verdicts.push(verdict);
             if let Some(decided) = &mut self.decided {
-                decided.push(Decided { slot, label, packets_used, cause });
+                decided.push(EarlyVerdict { slot, label, packets_used, cause });
             }
             return Standing::Decided(Decision { confidence, label, packets_used, stage });
         }
@@ -399,7 +399,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         let Some(consumers) = &mut self.consumers else { return };
         let mut answered = std::mem::take(&mut self.answered);
         consumers.take(waits, &mut answered);
-        for Answered { place, stage, answer } in answered.drain(..) {
+        for StageAnswer { place, stage, answer } in answered.drain(..) {
             self.on_answer(place, stage, answer, states);
         }
         self.answered = answered;
@@ -444,7 +444,8 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         let Some(stage) = must(cascade.stages.get(stage_index), "a stage answers") else { return };
         let (count, wanted) = (flow.packet_count, flow.wanted(stage));
         flow.is_asked = false;
-        flow.given = Some(Given { answer, stage: stage_index, packets_used: count.min(wanted) });
+        flow.given =
+            Some(StageOutput { answer, stage: stage_index, packets_used: count.min(wanted) });
         let is_last = stage_index + 1 == cascade.stages.len();
         let is_full = flow.closed.is_some_and(|closed| closed.cause == Cause::Full);
         let is_enough = stage.is_enough(&answer);
@@ -455,7 +456,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
                 if let (Some(decided), Some(slot)) = (decided, flow.slot) {
                     let packets_used = u16::try_from(count.min(wanted)).unwrap_or(u16::MAX);
                     let (label, cause) = (cascade.label(&answer), Cause::Confident);
-                    decided.push(Decided { slot, label, packets_used, cause });
+                    decided.push(EarlyVerdict { slot, label, packets_used, cause });
                 }
             }
             if self.route(place) {
@@ -478,7 +479,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             return;
         };
         let given = must(flow.given, "a flow is decided by an answer");
-        let Some(Given { answer, stage, packets_used }) = given else { return };
+        let Some(StageOutput { answer, stage, packets_used }) = given else { return };
         let Some(stage) = cascade.stages.get(stage).map(|stage| stage.name) else { return };
         let deciding = flow.time_of(packets_used);
         let (decided, latency_ns) = match (cause, flow.closed) {
@@ -512,13 +513,13 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             *state = Standing::Decided(Decision { confidence, label, packets_used, stage });
         }
         if let (Some(decided), Some(slot)) = (&mut self.decided, flow.slot) {
-            decided.push(Decided { slot, label, packets_used, cause });
+            decided.push(EarlyVerdict { slot, label, packets_used, cause });
         }
         self.waiting_count -= usize::from(flow.is_waiting);
         self.undecided.release(place);
     }
 
-    /// Closes flows that have waited long enough, or all of them where no time is told.
+    /// Closes flows that have waited long enough, or all of them where no time is given.
     fn close_due(&mut self, is_last: bool) {
         let until = (!is_last).then_some((self.now, self.cascade.wait));
         let mut due = std::mem::take(&mut self.due);
@@ -542,7 +543,8 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     }
 }
 
-/// What is kept for a packet beside its record: its stamp, and a step where numbers need one.
+/// What is kept for a packet in addition to its record: its stamp, and a step where numbers need
+/// one.
 const PACKET_BYTES: usize = size_of::<Timestamp>() + size_of::<model::Step>();
 
 impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
@@ -585,7 +587,7 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for Classifier<C, O> {
         self.on_named_frame(standing, frame, packet, slot, None);
     }
 
-    fn on_end(&mut self, standing: &mut Standing, ended: &Ended) {
+    fn on_end(&mut self, standing: &mut Standing, ended: &FlowEnd) {
         let Standing::Undecided(place) = *standing else { return };
         if let Some(flow) = self.undecided.get_mut(place) {
             flow.close(Cause::Ended, ended.seen);

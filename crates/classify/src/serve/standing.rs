@@ -32,7 +32,7 @@ pub struct Decision {
 
 /// A flow that was decided, for who is to know before its verdict is handed over at a mark.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Decided {
+pub struct EarlyVerdict {
     /// Where the flow stands.
     pub slot: FlowSlot,
     /// What it is called.
@@ -46,8 +46,8 @@ pub struct Decided {
 /// How far an undecided flow is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Its packets that were looked at.
+    /// Its packets that were examined.
     pub packet_count: usize,
-    /// Whether no more are looked at: it has waited long enough, or may not wait.
+    /// Whether no more are examined: it has waited long enough, or may not wait.
     pub is_closed: bool,
 }

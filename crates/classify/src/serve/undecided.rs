@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 
 /// What a stage said, and of what.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Given {
+pub(super) struct StageOutput {
     pub(super) answer: Answer,
     /// The stage, by its index in the cascade.
     pub(super) stage: usize,
@@ -27,14 +27,14 @@ pub(super) struct Given {
 
 /// Why no more packets are taken in, and since when.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Closed {
+pub(super) struct CloseEvent {
     pub(super) cause: Cause,
     pub(super) time: Timestamp,
 }
 
 /// A flow that is not decided: who it is, and its packets so far.
 #[derive(Debug)]
-pub(super) struct Undecided {
+pub(super) struct PendingFlow {
     /// Where its state is, until the flow has ended.
     pub(super) slot: Option<FlowSlot>,
     pub(super) key: FlowKey,
@@ -47,7 +47,7 @@ pub(super) struct Undecided {
     /// Stamps of the packets after the first.
     later: Vec<Timestamp>,
     pub(super) packets: FirstPackets,
-    /// Packets that were looked at.
+    /// Packets that were examined.
     pub(super) packet_count: usize,
     /// What its names say, where they are evidence.
     pub(super) names: Option<Box<FlowEvidence>>,
@@ -57,17 +57,17 @@ pub(super) struct Undecided {
     pub(super) is_asked: bool,
     /// Whether it counts among those that wait for packets.
     pub(super) is_waiting: bool,
-    pub(super) given: Option<Given>,
+    pub(super) given: Option<StageOutput>,
     /// What the model that was asked last says by itself, where hosts are in memory.
     pub(super) own: Vec<f64>,
-    pub(super) closed: Option<Closed>,
+    pub(super) closed: Option<CloseEvent>,
     /// The first packet that was several, counted from 1; 0 for none.
     pub(super) merged_packet: usize,
     previous: u32,
     next: u32,
 }
 
-impl Undecided {
+impl PendingFlow {
     fn new(packet: &FlowPacket, slot: FlowSlot, began: Timestamp) -> Self {
         Self {
             slot: Some(slot),
@@ -141,10 +141,10 @@ impl Undecided {
 
     /// Takes no more packets in, unless that was so before.
     pub(super) fn close(&mut self, cause: Cause, time: Timestamp) {
-        self.closed.get_or_insert(Closed { cause, time });
+        self.closed.get_or_insert(CloseEvent { cause, time });
     }
 
-    /// Bytes that it keeps beside itself.
+    /// Bytes that it allocates.
     fn kept_bytes(&self) -> usize {
         let names = self.names.as_ref().map_or(0, |_| size_of::<FlowEvidence>());
         let own = self.own.capacity() * size_of::<f64>();
@@ -155,7 +155,7 @@ impl Undecided {
 /// All of them. Each is found by its place, which is given to another when it has been decided.
 #[derive(Debug)]
 pub(super) struct Pool {
-    places: Vec<Undecided>,
+    places: Vec<PendingFlow>,
     free: Vec<u32>,
     head: u32,
     tail: u32,
@@ -166,17 +166,17 @@ impl Pool {
         Self { places: Vec::new(), free: Vec::new(), head: NONE, tail: NONE }
     }
 
-    pub(super) fn get(&self, place: u32) -> Option<&Undecided> {
+    pub(super) fn get(&self, place: u32) -> Option<&PendingFlow> {
         self.places.get(place as usize)
     }
 
-    pub(super) fn get_mut(&mut self, place: u32) -> Option<&mut Undecided> {
+    pub(super) fn get_mut(&mut self, place: u32) -> Option<&mut PendingFlow> {
         self.places.get_mut(place as usize)
     }
 
     /// A flow begins with this packet, at this event time; it stands last.
     pub(super) fn begin(&mut self, packet: &FlowPacket, slot: FlowSlot, began: Timestamp) -> u32 {
-        let mut flow = Undecided::new(packet, slot, began);
+        let mut flow = PendingFlow::new(packet, slot, began);
         flow.previous = self.tail;
         let place = match self.free.pop() {
             Some(place) => {
@@ -222,7 +222,7 @@ impl Pool {
     }
 
     /// The places of those that began `wait` before `time` or earlier, oldest first; of all where
-    /// no time is told.
+    /// no time is given.
     pub(super) fn due(&self, until: Option<(Timestamp, Span)>, due: &mut Vec<u32>) {
         let mut place = self.head;
         while let Some(flow) = self.get(place) {
@@ -234,7 +234,7 @@ impl Pool {
         }
     }
 
-    /// The clock was set back: nobody began later than now.
+    /// The clock was set back: no flow began later than now.
     pub(super) fn set_back(&mut self, time: Timestamp) {
         let mut place = self.head;
         while let Some(flow) = self.get_mut(place) {
@@ -245,8 +245,8 @@ impl Pool {
 
     /// Bytes of all that is kept. Looks at every flow.
     pub(super) fn size_bytes(&self) -> usize {
-        let places = self.places.capacity() * size_of::<Undecided>();
+        let places = self.places.capacity() * size_of::<PendingFlow>();
         let free = self.free.capacity() * size_of::<u32>();
-        places + free + self.places.iter().map(Undecided::kept_bytes).sum::<usize>()
+        places + free + self.places.iter().map(PendingFlow::kept_bytes).sum::<usize>()
     }
 }

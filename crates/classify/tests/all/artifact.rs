@@ -1,4 +1,4 @@
-//! What an artifact may say, and how what it must not is told.
+//! What an artifact may say, and how what it must not is reported.
 
 use crate::build::{
     self, CLASSES, FAST, FASTEST, Files, SLOW, STAGES, artifact, artifact_of, json, read, sealed,

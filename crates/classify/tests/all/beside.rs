@@ -1,4 +1,4 @@
-//! What a cascade knows beside a flow's packets: names, and what its host was before.
+//! What a cascade knows in addition to a flow's packets: names, and what its host was before.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use classify::{Cascade, HostVerdict, Label, Options};
 
 use crate::build::{CLASSES, FASTEST, Files, artifact_of, class_of, json, read, sealed};
-use crate::frames::{SECOND, Sent, Way, serve};
+use crate::frames::{SECOND, TestPacket, Way, serve};
 
 const STAGE: &str =
     r#"[{"stage": "slow", "family": "ports", "file": "fastest.trees.jsonl", "packets": 1"#;
@@ -85,16 +85,17 @@ fn remembering() -> Arc<Cascade> {
 }
 
 /// A host's flows, each of another port: a minute of DNS, then one that the ports do not tell.
-fn flows(client: u8) -> Vec<Sent> {
-    let dns = (0..20).map(|second| Sent { client, ..Sent::udp(client, 53, second * SECOND) });
-    dns.chain([Sent::udp(client, 9000, 30 * SECOND)]).collect()
+fn flows(client: u8) -> Vec<TestPacket> {
+    let dns =
+        (0..20).map(|second| TestPacket { client, ..TestPacket::udp(client, 53, second * SECOND) });
+    dns.chain([TestPacket::udp(client, 9000, 30 * SECOND)]).collect()
 }
 
 #[test]
 fn a_host_is_remembered_and_another_is_not() {
     let cascade = remembering();
     let mut sent = flows(1);
-    sent.push(Sent::udp(2, 9000, 31 * SECOND));
+    sent.push(TestPacket::udp(2, 9000, 31 * SECOND));
     let served = serve(&cascade, &sent, Way::default());
     let class = |client: usize| {
         let verdict = &served.verdicts[client];
@@ -133,19 +134,19 @@ fn said(hosts: &[HostVerdict], client: u8) -> Vec<(&'static str, u64)> {
 }
 
 /// Flows of one packet, minutes apart.
-fn each_minute(flows: impl IntoIterator<Item = Sent>) -> Vec<Sent> {
+fn each_minute(flows: impl IntoIterator<Item = TestPacket>) -> Vec<TestPacket> {
     let minutes = (0..).map(|minute| minute * 60 * SECOND);
-    flows.into_iter().zip(minutes).map(|(sent, ns)| Sent { ns, ..sent }).collect()
+    flows.into_iter().zip(minutes).map(|(sent, ns)| TestPacket { ns, ..sent }).collect()
 }
 
 #[test]
 fn a_host_has_a_row_when_its_label_changes_and_one_at_the_end() {
     let ports = [53, 20, 21, 22, 23, 24, 25, 26];
-    let mut sent = each_minute(ports.map(|port| Sent::udp(1, port, 0)));
+    let mut sent = each_minute(ports.map(|port| TestPacket::udp(1, port, 0)));
     // What one unsure flow says is not enough for a label.
-    sent.push(Sent::udp(2, 9000, SECOND));
+    sent.push(TestPacket::udp(2, 9000, SECOND));
     // All is said already when the label is decided.
-    sent.extend([Sent::udp(3, 53, 2 * SECOND)]);
+    sent.extend([TestPacket::udp(3, 53, 2 * SECOND)]);
     sent.sort_by_key(|sent| sent.ns);
     let served = serve(&remembering(), &sent, Way::default());
     // Then other flows are more and more of its recent ones.
@@ -166,7 +167,7 @@ fn a_host_has_a_row_when_its_label_changes_and_one_at_the_end() {
 
 #[test]
 fn hosts_that_are_forgotten_have_their_row_before() {
-    let sent: Vec<_> = (1..=200).map(|client| Sent::udp(client, 9000, SECOND)).collect();
+    let sent: Vec<_> = (1..=200).map(|client| TestPacket::udp(client, 9000, SECOND)).collect();
     let options = Options { hosts_max: 64, ..Options::default() };
     let served = serve(&remembering(), &sent, Way { options, ..Way::default() });
     assert_eq!(served.hosts.len(), 200);
@@ -178,11 +179,11 @@ fn hosts_that_are_forgotten_have_their_row_before() {
 #[test]
 fn behind_a_shared_address_flows_are_named_no_worse_than_without_memory() {
     let of_devices = [
-        (Sent::udp(1, 20, 0), "other"),
-        (Sent::udp(1, 53, 0), "dns"),
-        (Sent::udp(1, 21, 0), "other"),
-        (Sent::tcp(1, 80, 2, 0), "web"),
-        (Sent::udp(1, 9000, 0), "other"),
+        (TestPacket::udp(1, 20, 0), "other"),
+        (TestPacket::udp(1, 53, 0), "dns"),
+        (TestPacket::udp(1, 21, 0), "other"),
+        (TestPacket::tcp(1, 80, 2, 0), "web"),
+        (TestPacket::udp(1, 9000, 0), "other"),
     ];
     let sent = each_minute((0..60).map(|number| of_devices[number % of_devices.len()].0));
     let right = |cascade: Cascade| {

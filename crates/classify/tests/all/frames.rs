@@ -6,7 +6,7 @@ use classify::{
     Cascade, Classifier, Clock, Counts, HostVerdict, Label, Options, Standing, TakeVerdicts,
     Verdict, WindowClassifier,
 };
-use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FramesDone, TakeEnded};
+use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FlowSink, FramesOutcome};
 use engine::run::{Control, run_one};
 use packet::dissect::{DissectOptions, dissect};
 use packet::{Batch, HashSeed, LinkType, Record, Source, Timestamp};
@@ -16,7 +16,7 @@ pub(crate) const SECOND: i64 = 1_000_000_000;
 
 /// One packet of a conversation between 10.0.0.`client` and 10.0.0.255.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct TestPacket {
     pub(crate) client: u8,
     pub(crate) is_back: bool,
     /// 6 has TCP's header, 17 UDP's, others none.
@@ -29,7 +29,7 @@ pub(crate) struct Sent {
     pub(crate) ns: i64,
 }
 
-impl Sent {
+impl TestPacket {
     /// A datagram of a client to a port.
     pub(crate) const fn udp(client: u8, server_port: u16, ns: i64) -> Self {
         Self {
@@ -83,7 +83,7 @@ struct Frames {
 }
 
 impl Frames {
-    fn new(packets: &[Sent], batch_len: usize) -> Self {
+    fn new(packets: &[TestPacket], batch_len: usize) -> Self {
         let (mut bytes, mut records) = (Vec::new(), Vec::new());
         for packet in packets {
             let frame = packet.bytes();
@@ -131,7 +131,7 @@ impl TakeVerdicts for All {
 #[derive(Default)]
 pub(crate) struct Ends(pub(crate) Vec<EndedFlow<Standing>>);
 
-impl TakeEnded<Standing> for Ends {
+impl FlowSink<Standing> for Ends {
     fn take(&mut self, flows: &[EndedFlow<Standing>]) {
         self.0.extend_from_slice(flows);
     }
@@ -155,7 +155,7 @@ impl Default for Way {
     }
 }
 
-pub(crate) struct Served {
+pub(crate) struct ServeOutcome {
     pub(crate) verdicts: Vec<Verdict>,
     /// Verdicts on hosts, as they came.
     pub(crate) hosts: Vec<HostVerdict>,
@@ -168,16 +168,16 @@ pub(crate) struct Served {
 }
 
 /// Runs packets through a cascade.
-pub(crate) fn serve(cascade: &Arc<Cascade>, packets: &[Sent], way: Way) -> Served {
+pub(crate) fn serve(cascade: &Arc<Cascade>, packets: &[TestPacket], way: Way) -> ServeOutcome {
     serve_with(cascade, packets, way, ())
 }
 
 pub(crate) fn serve_with(
     cascade: &Arc<Cascade>,
-    packets: &[Sent],
+    packets: &[TestPacket],
     way: Way,
     clock: impl Clock,
-) -> Served {
+) -> ServeOutcome {
     let mut source = Frames::new(packets, way.batch_len);
     let mut classifier = Classifier::new(Arc::clone(cascade), way.options, clock, All::default());
     classifier.note_hosts();
@@ -192,25 +192,33 @@ pub(crate) fn serve_with(
     let seed = HashSeed::new(way.seed);
     let mut stage = FlowFrames::new(options, seed, classifier, Ends::default());
     run_one(&mut source, &mut stage, &Control::default());
-    let FramesDone { keep, output: Ends(ends), counts: flows, .. } = stage.finish();
+    let FramesOutcome { keep, output: Ends(ends), counts: flows, .. } = stage.finish();
     let size_bytes = keep.size_bytes();
     assert!(size_bytes <= keep.size_bytes_max(), "{size_bytes}");
     let remembered = keep.hosts();
     let (counts, All(verdicts, hosts)) = keep.finish();
-    Served { verdicts, hosts, remembered, ends, counts, flow_count: flows.total(), size_bytes }
+    ServeOutcome {
+        verdicts,
+        hosts,
+        remembered,
+        ends,
+        counts,
+        flow_count: flows.total(),
+        size_bytes,
+    }
 }
 
-/// What becomes of states that are not looked at.
+/// What becomes of states that are ignored.
 struct Nothing;
 
-impl<S> TakeEnded<S> for Nothing {
+impl<S> FlowSink<S> for Nothing {
     fn take(&mut self, _: &[EndedFlow<S>]) {}
 }
 
 /// Runs packets through a cascade of windows.
 pub(crate) fn serve_windows(
     cascade: &Arc<Cascade>,
-    packets: &[Sent],
+    packets: &[TestPacket],
     way: Way,
 ) -> (Vec<Verdict>, Counts) {
     let mut source = Frames::new(packets, way.batch_len);

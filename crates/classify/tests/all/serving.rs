@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::build::{
     CLASSES, FAST, FASTEST, SLOW, STAGES, artifact, artifact_of, class_of, json, read, sealed,
 };
-use crate::frames::{SECOND, START_NS, Sent, Served, Way, serve, serve_with};
+use crate::frames::{SECOND, START_NS, ServeOutcome, TestPacket, Way, serve, serve_with};
 
 const SYN: u8 = 2;
 const ACK: u8 = 16;
@@ -27,15 +27,18 @@ fn said(verdict: &Verdict) -> (&'static str, StageName, u16, Cause, u64) {
     (label, verdict.stage.unwrap(), verdict.packets_used, verdict.cause, verdict.wait_ns())
 }
 
-fn only(served: &Served) -> (&'static str, StageName, u16, Cause, u64) {
+fn only(served: &ServeOutcome) -> (&'static str, StageName, u16, Cause, u64) {
     assert_eq!(served.verdicts.len(), 1);
     said(&served.verdicts[0])
 }
 
 #[test]
 fn a_sure_answer_decides_at_the_first_packet() {
-    let served =
-        serve(&cascade(), &[Sent::udp(1, 53, 0), Sent::udp(1, 53, 5).back()], Way::default());
+    let served = serve(
+        &cascade(),
+        &[TestPacket::udp(1, 53, 0), TestPacket::udp(1, 53, 5).back()],
+        Way::default(),
+    );
     assert_eq!(only(&served), ("dns", StageName::Fastest, 1, Cause::Confident, 0));
     assert_eq!(served.verdicts[0].confidence, 0.98);
     assert_eq!(served.counts.at_first_packet, 1);
@@ -44,14 +47,15 @@ fn a_sure_answer_decides_at_the_first_packet() {
 
 #[test]
 fn the_second_model_is_asked_of_the_same_packet() {
-    let served = serve(&cascade(), &[Sent::udp(1, 9000, 0)], Way::default());
+    let served = serve(&cascade(), &[TestPacket::udp(1, 9000, 0)], Way::default());
     assert_eq!(only(&served), ("other", StageName::Fast, 1, Cause::Confident, 0));
     assert_eq!(served.counts.asked, [1, 1, 0]);
 }
 
 #[test]
 fn a_sure_answer_is_asked_about_again_where_that_is_wanted() {
-    let flow = [Sent::udp(1, 53, 0), Sent::udp(1, 53, 5).back(), Sent::udp(1, 53, 9)];
+    let flow =
+        [TestPacket::udp(1, 53, 0), TestPacket::udp(1, 53, 5).back(), TestPacket::udp(1, 53, 9)];
     for batch_len in [1, 2, 3, 64] {
         let dns = Some(Label::Class(0));
         let way = Way { batch_len, again: dns, ..Way::default() };
@@ -73,10 +77,10 @@ fn a_sure_answer_is_asked_about_again_where_that_is_wanted() {
 #[test]
 fn an_unsure_flow_waits_for_its_packets() {
     let flow = [
-        Sent::tcp(1, 443, SYN, 0),
-        Sent::tcp(1, 443, SYN | ACK, 10).back(),
-        Sent { payload_len: 200, ..Sent::tcp(1, 443, ACK, 30) },
-        Sent::tcp(1, 443, ACK, 50),
+        TestPacket::tcp(1, 443, SYN, 0),
+        TestPacket::tcp(1, 443, SYN | ACK, 10).back(),
+        TestPacket { payload_len: 200, ..TestPacket::tcp(1, 443, ACK, 30) },
+        TestPacket::tcp(1, 443, ACK, 50),
     ];
     for batch_len in [1, 2, 3, 64] {
         let served = serve(&cascade(), &flow, Way { batch_len, ..Way::default() });
@@ -90,11 +94,12 @@ fn a_flow_that_ends_early_is_decided_by_what_there_is() {
     // Its second packet shows that the first flow is over.
     let gone = 120 * SECOND + 7;
     let mut cascade = read(&artifact()).unwrap();
-    let served = serve(&Arc::new(cascade.clone()), &[Sent::tcp(1, 443, SYN, 0)], Way::default());
+    let served =
+        serve(&Arc::new(cascade.clone()), &[TestPacket::tcp(1, 443, SYN, 0)], Way::default());
     assert_eq!(only(&served), ("other", StageName::Slow, 1, Cause::Ended, 0));
     // Where flows wait for longer than they live.
     cascade = with_wait(500 * SECOND);
-    let flow = [Sent::tcp(1, 443, SYN, 0), Sent::tcp(1, 443, SYN, gone)];
+    let flow = [TestPacket::tcp(1, 443, SYN, 0), TestPacket::tcp(1, 443, SYN, gone)];
     for batch_len in [1, 64] {
         let served = serve(&Arc::new(cascade.clone()), &flow, Way { batch_len, ..Way::default() });
         let said: Vec<_> = served.verdicts.iter().map(said).collect();
@@ -124,19 +129,19 @@ fn of_text(text: String) -> Cascade {
 fn a_flow_waits_no_longer_than_it_may() {
     // A packet that comes too late is not looked at.
     let flow = [
-        Sent::tcp(1, 443, SYN, 0),
-        Sent::tcp(1, 443, ACK, 1),
-        Sent { payload_len: 200, ..Sent::tcp(1, 443, ACK, 10 * SECOND) },
+        TestPacket::tcp(1, 443, SYN, 0),
+        TestPacket::tcp(1, 443, ACK, 1),
+        TestPacket { payload_len: 200, ..TestPacket::tcp(1, 443, ACK, 10 * SECOND) },
     ];
     let served = serve(&cascade(), &flow, Way::default());
     let waited = (10 * SECOND) as u64;
     assert_eq!(only(&served), ("other", StageName::Slow, 2, Cause::Waited, waited));
     // Nor does it take one: others show the time.
     let others = [
-        Sent::tcp(1, 443, SYN, 0),
-        Sent::udp(2, 53, 10 * SECOND - 1),
-        Sent::udp(2, 53, 10 * SECOND + 300),
-        Sent::udp(2, 53, 11 * SECOND),
+        TestPacket::tcp(1, 443, SYN, 0),
+        TestPacket::udp(2, 53, 10 * SECOND - 1),
+        TestPacket::udp(2, 53, 10 * SECOND + 300),
+        TestPacket::udp(2, 53, 11 * SECOND),
     ];
     for batch_len in [1, 64] {
         let served = serve(&cascade(), &others, Way { batch_len, ..Way::default() });
@@ -148,7 +153,8 @@ fn a_flow_waits_no_longer_than_it_may() {
 
 #[test]
 fn without_room_the_last_answer_stands() {
-    let flows: Vec<_> = (0..9).map(|client| Sent::tcp(client, 443, SYN, client.into())).collect();
+    let flows: Vec<_> =
+        (0..9).map(|client| TestPacket::tcp(client, 443, SYN, client.into())).collect();
     let options = Options { waiting_max: 4, ..Options::default() };
     let served = serve(&cascade(), &flows, Way { options, ..Way::default() });
     assert_eq!((served.counts.of(Cause::Full), served.counts.of(Cause::Ended)), (5, 4));
@@ -165,10 +171,10 @@ fn without_room_the_last_answer_stands() {
 
 #[test]
 fn other_protocols_and_merged_packets_are_counted_and_marked() {
-    let icmp = Sent { protocol: 47, ..Sent::udp(3, 0, 0) };
-    let merged = Sent { segments: 9, ..Sent::udp(1, 53, 5) };
-    let after = Sent { segments: 9, ..Sent::udp(2, 53, 7) };
-    let flows = [icmp, merged, Sent::udp(2, 53, 6), after];
+    let icmp = TestPacket { protocol: 47, ..TestPacket::udp(3, 0, 0) };
+    let merged = TestPacket { segments: 9, ..TestPacket::udp(1, 53, 5) };
+    let after = TestPacket { segments: 9, ..TestPacket::udp(2, 53, 7) };
+    let flows = [icmp, merged, TestPacket::udp(2, 53, 6), after];
     let served = serve(&cascade(), &flows, Way::default());
     assert_eq!((served.counts.other_protocols, served.counts.other_segmentation), (1, 1));
     let marked: Vec<_> = served.verdicts.iter().map(|v| v.other_segmentation).collect();
@@ -184,7 +190,11 @@ fn with_fields(stages: &str, fields: &str) -> Arc<Cascade> {
 
 #[test]
 fn an_answer_below_the_threshold_is_unknown_and_its_guess_is_told() {
-    let flows = [Sent::udp(1, 53, 0), Sent::tcp(2, 80, SYN, 1), Sent::tcp(3, 443, SYN, 2)];
+    let flows = [
+        TestPacket::udp(1, 53, 0),
+        TestPacket::tcp(2, 80, SYN, 1),
+        TestPacket::tcp(3, 443, SYN, 2),
+    ];
     let cascade = with_fields(STAGES, "\"unknown_below\":0.96");
     let served = serve(&cascade, &flows, Way::default());
     let told = |verdict: &Verdict| {
@@ -223,7 +233,7 @@ fn a_class_named_unknown_is_no_name() {
     files.insert("cascade.json".into(), json(STAGES).replace("\"other\"", "\"unknown\"").into());
     let cascade = Arc::new(read(&sealed(files)).unwrap());
     assert!(cascade.tells_unknown());
-    let served = serve(&cascade, &[Sent::udp(1, 9000, 0)], Way::default());
+    let served = serve(&cascade, &[TestPacket::udp(1, 9000, 0)], Way::default());
     // The likeliest of the others is the guess: of those as likely the first.
     assert_eq!(served.verdicts[0].label, Label::Unknown(2));
     assert_eq!(served.verdicts[0].confidence, 0.03);
@@ -235,7 +245,7 @@ fn confidence_is_calibrated_and_uncertainty_is_not() {
     let line = r#""threshold": 0.1, "calibration": [[0.9, 0.5], [1.0, 0.9]]"#;
     let stages = STAGES.replace("\"threshold\": 0.1", line);
     let cascade = with_fields(&stages, "\"unknown_below\":0.8");
-    let flows = [Sent::udp(1, 53, 0), Sent::tcp(2, 80, SYN, 1)];
+    let flows = [TestPacket::udp(1, 53, 0), TestPacket::tcp(2, 80, SYN, 1)];
     let served = serve(&cascade, &flows, Way::default());
     // Both were sure enough for the first stage, as without calibration.
     assert_eq!(served.counts.asked, [2, 0, 0]);
@@ -247,8 +257,9 @@ fn confidence_is_calibrated_and_uncertainty_is_not() {
 #[test]
 fn a_protocol_without_ports_names_its_flow_and_no_model_is_asked() {
     let cascade = with_fields(STAGES, "\"portless\":\"named\"");
-    let other = |protocol, ns| Sent { protocol, ..Sent::udp(3, 0, ns) };
-    let flows = [other(47, 0), other(58, 1), other(253, 2), other(47, 3), Sent::udp(1, 53, 4)];
+    let other = |protocol, ns| TestPacket { protocol, ..TestPacket::udp(3, 0, ns) };
+    let flows =
+        [other(47, 0), other(58, 1), other(253, 2), other(47, 3), TestPacket::udp(1, 53, 4)];
     for (batch_len, consumer_count) in [(1, 1), (64, 1), (2, 3)] {
         let options = Options { consumer_count, ..Options::default() };
         let served = serve(&cascade, &flows, Way { batch_len, options, ..Way::default() });
@@ -273,7 +284,7 @@ fn a_clock_is_asked_only_where_a_frame_decided() {
             u64::try_from(stamp.as_ns() - START_NS + 1).ok()
         }
     }
-    let flows = [Sent::udp(1, 53, 41), Sent::tcp(2, 443, SYN, 50)];
+    let flows = [TestPacket::udp(1, 53, 41), TestPacket::tcp(2, 443, SYN, 50)];
     let served = serve_with(&cascade(), &flows, Way::default(), Fixed);
     let latencies: Vec<_> = served.verdicts.iter().map(|verdict| verdict.latency_ns).collect();
     assert_eq!(latencies, [Some(42), None]);
@@ -285,7 +296,7 @@ fn a_flood_of_one_packet_flows_stays_within_its_bound() {
     let flood: Vec<_> = (0..60_000u32)
         .map(|number| {
             let client = (number % 250) as u8;
-            Sent::tcp(client, 1000 + (number / 250) as u16, SYN, i64::from(number) * 1000)
+            TestPacket::tcp(client, 1000 + (number / 250) as u16, SYN, i64::from(number) * 1000)
         })
         .collect();
     let waiting_max = 1000;
@@ -298,7 +309,7 @@ fn a_flood_of_one_packet_flows_stays_within_its_bound() {
     assert!(served.size_bytes < 1500 * 640, "{}", served.size_bytes);
 }
 
-fn any_packet() -> impl Strategy<Value = Sent> {
+fn any_packet() -> impl Strategy<Value = TestPacket> {
     let port = prop::sample::select(vec![53, 80, 443, 8000]);
     let flags = prop::sample::select(vec![SYN, ACK, ACK, FIN, 4]);
     let protocol = prop::sample::select(vec![6, 6, 6, 17, 47]);
@@ -308,13 +319,22 @@ fn any_packet() -> impl Strategy<Value = Sent> {
     (shape, flags, 0..180u8, 1..3u16, step).prop_map(
         |(shape, tcp_flags, payload_len, segments, ns)| {
             let (client, is_back, protocol, server_port) = shape;
-            Sent { client, is_back, protocol, server_port, tcp_flags, payload_len, segments, ns }
+            TestPacket {
+                client,
+                is_back,
+                protocol,
+                server_port,
+                tcp_flags,
+                payload_len,
+                segments,
+                ns,
+            }
         },
     )
 }
 
 /// Steps to stamps.
-fn stamped(mut packets: Vec<Sent>) -> Vec<Sent> {
+fn stamped(mut packets: Vec<TestPacket>) -> Vec<TestPacket> {
     let mut ns = 0;
     for packet in &mut packets {
         ns += packet.ns;

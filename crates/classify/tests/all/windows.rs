@@ -1,4 +1,4 @@
-//! A flow has a verdict for each window in which it has packets, whenever that is told.
+//! A flow has a verdict for each window in which it has packets, whenever that is reported.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use packet::{Span, Timestamp};
 use proptest::prelude::*;
 
 use crate::build::{CLASSES, Files, Tree, artifact, class_of, json, read, sealed};
-use crate::frames::{SECOND, START_NS, Sent, Way, serve_windows};
+use crate::frames::{SECOND, START_NS, TestPacket, Way, serve_windows};
 
 /// Sure where a flow had many packets in the second before.
 const FIRST: Tree = Tree {
@@ -86,13 +86,13 @@ fn said(verdict: &Verdict) -> Said {
     )
 }
 
-fn served(packets: &[Sent], way: Way) -> (Vec<Said>, Counts) {
+fn served(packets: &[TestPacket], way: Way) -> (Vec<Said>, Counts) {
     let (verdicts, counts) = serve_windows(&cascade(), packets, way);
     (verdicts.iter().map(said).collect(), counts)
 }
 
-fn at(client: u8, ms: i64) -> Sent {
-    Sent::udp(client, 53, ms * 1_000_000)
+fn at(client: u8, ms: i64) -> TestPacket {
+    TestPacket::udp(client, 53, ms * 1_000_000)
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn each_window_with_packets_has_a_verdict() {
         at(1, 1_050),
         // Nothing in seconds 2 and 3. What is sure of two packets waits for the second.
         at(1, 4_500),
-        Sent { payload_len: 150, ..at(1, 4_600) },
+        TestPacket { payload_len: 150, ..at(1, 4_600) },
         // One packet: what looks at two is asked of one.
         at(2, 5_900),
         at(2, 7_000),
@@ -167,7 +167,7 @@ proptest! {
             .iter()
             .map(|&(client, step, is_back, payload_len)| {
                 ms = (ms + step).max(0);
-                Sent { is_back, payload_len, ..at(client, ms) }
+                TestPacket { is_back, payload_len, ..at(client, ms) }
             })
             .collect();
         let (one, counts) = served(&packets, Way::default());

@@ -17,24 +17,24 @@ use session::application::Application as _;
 use session::cca::live::{Device, DeviceError, WatchError, WatchOptions};
 use session::cca::naming::{Namer, OtherTaps};
 use session::cca::taps::{self, Downstream};
-use session::cca::{Cca, CcaSettings, Devices, ReadError, Shown, read_model};
+use session::cca::{Cca, CcaSettings, Devices, PeriodView, ReadError, read_model};
 use session::outlet::Outlet;
-use session::reading::{InputRequest, Inputs, Interface, Opened};
+use session::reading::{InputRequest, Inputs, Interface, OpenSources};
 use terminal::First;
 
-use crate::alone::{self, Typed, Ways};
+use crate::alone::{self, SharedArguments, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
 use crate::{summary, view};
 use args::{CcaArguments, ViewWhen};
-use printed::{Tables, Watched};
+use printed::{PeriodOutputs, Tables};
 
 /// What a view begins with; flows of a period are those that were asked for.
 const FIRST: First = First { table: Cca::NAME, sort: &[], rows: None, window_ns: None };
 
 /// What was typed, and how time is cut by it.
-struct Asked<'a> {
+struct CcaRequest<'a> {
     arguments: &'a CcaArguments,
     settings: CcaSettings,
     clock: SlotClock,
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &CcaArguments) -> Result<Status, Failure> {
     let show = output::show(&arguments.output)?;
     let taps = settings.taps(arguments.interface.is_some());
     settings.check(taps, &refused::given(arguments))?;
-    let asked = Asked { arguments, settings, clock, show };
+    let asked = CcaRequest { arguments, settings, clock, show };
     if !taps.are_two {
         return flight::run(&asked, model);
     }
@@ -76,7 +76,7 @@ fn model(folder: &Path, clock: SlotClock) -> Result<Model, Failure> {
 }
 
 /// A model of two taps.
-fn namer(asked: &Asked<'_>, model: Model) -> Result<Namer, Failure> {
+fn namer(asked: &CcaRequest<'_>, model: Model) -> Result<Namer, Failure> {
     let is_sampled = asked.settings.is_sampled();
     let is_surprised = is_sampled && !model.knows_samples();
     let namer = Namer::of_queue(model, is_sampled).map_err(|other| asked.refuse_model(other))?;
@@ -89,9 +89,9 @@ fn namer(asked: &Asked<'_>, model: Model) -> Result<Namer, Failure> {
     Ok(namer)
 }
 
-impl Asked<'_> {
+impl CcaRequest<'_> {
     /// Where periods go: rows to an output, or tables.
-    fn ways<T: printed::Shown>(
+    fn ways<T: printed::PrintablePeriod>(
         &self,
         namer: Option<&Namer>,
         inputs: &Inputs,
@@ -132,9 +132,9 @@ impl Asked<'_> {
         found.map_err(|error| asked::explain(error, &request))
     }
 
-    fn typed(&self) -> Typed<'_> {
+    fn typed(&self) -> SharedArguments<'_> {
         let CcaArguments { input, duration, .. } = self.arguments;
-        Typed { input, live: None, duration: *duration, pace: None }
+        SharedArguments { input, live: None, duration: *duration, pace: None }
     }
 
     fn refuse_model(&self, other: OtherTaps) -> Failure {
@@ -150,8 +150,8 @@ impl Asked<'_> {
     }
 }
 
-fn run_captures(asked: &Asked<'_>, namer: Option<Namer>) -> Result<Status, Failure> {
-    let Asked { arguments, settings, clock, .. } = asked;
+fn run_captures(asked: &CcaRequest<'_>, namer: Option<Namer>) -> Result<Status, Failure> {
+    let CcaRequest { arguments, settings, clock, .. } = asked;
     let before = asked.inputs(None)?;
     let request = asked::request(&arguments.input, None, !arguments.input.no_decap);
     let behind = taps::behind(&request, &arguments.egress);
@@ -165,12 +165,12 @@ fn run_captures(asked: &Asked<'_>, namer: Option<Namer>) -> Result<Status, Failu
         None => offset(asked, &request, &behind)?,
     };
     let egress = Downstream::open(behind_inputs, offset)?;
-    let opened = Opened::Files(before.open()?);
+    let opened = OpenSources::Files(before.open()?);
     if arguments.input.check {
         return Ok(Status::Fine);
     }
     let (ways, outlet) = asked.ways(namer.as_ref(), &before, false);
-    let shown = outlet.map_or(Shown::Nothing, Shown::Queue);
+    let shown = outlet.map_or(PeriodView::Nothing, PeriodView::Queue);
     let cca = Cca::shown_by(settings.clone(), (*clock, namer), Some(egress), shown);
     let finished = alone::run(cca, ways, asked.typed(), before, opened)?;
     summary::finished(&finished, arguments.input.quiet)
@@ -193,8 +193,12 @@ impl From<WatchError> for Failure {
     }
 }
 
-fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<Status, Failure> {
-    let Asked { arguments, settings, clock, show } = asked;
+fn run_live(
+    asked: &CcaRequest<'_>,
+    interface: &str,
+    namer: Option<Namer>,
+) -> Result<Status, Failure> {
+    let CcaRequest { arguments, settings, clock, show } = asked;
     let [egress] = arguments.egress.as_slice() else {
         return Err(Failure::usage("--egress: only one interface is possible"));
     };
@@ -216,19 +220,19 @@ fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<
     let (to, acting) = mpsc::channel();
     let shown = if has_tables || arguments.act.act.is_some() {
         let tables = Tables { clock: *clock, controls: controls.clone() };
-        let watched = Watched { tables, has_tables, has_view, act: None, acting };
+        let watched = PeriodOutputs { tables, has_tables, has_view, act: None, acting };
         let (outlet, writer) = alone::show(Cca::NAME, watched, &inputs);
         ways.shown = Some(writer);
-        Shown::Queue(outlet)
+        PeriodView::Queue(outlet)
     } else {
-        Shown::Nothing
+        PeriodView::Nothing
     };
     // A queue that is acted on is put back as the process ends.
     ways.heeds_hangup &= arguments.act.act.is_none();
     let cca = Cca::of_devices(settings.clone(), (*clock, namer), devices, shown);
     // The watch itself knows for how long.
-    let typed = Typed { duration: None, ..asked.typed() };
-    let opened = Opened::Live(Vec::new());
+    let typed = SharedArguments { duration: None, ..asked.typed() };
+    let opened = OpenSources::Live(Vec::new());
     let finished = alone::run_after(cca, ways, typed, inputs, opened, |_| {
         // The queue is changed when nothing else can refuse the run; who takes it is there until
         // all periods were handed in.
@@ -246,7 +250,7 @@ fn run_live(asked: &Asked<'_>, interface: &str, namer: Option<Namer>) -> Result<
 }
 
 fn offset(
-    asked: &Asked<'_>,
+    asked: &CcaRequest<'_>,
     before: &InputRequest,
     behind: &InputRequest,
 ) -> Result<Span, Failure> {

@@ -3,20 +3,20 @@
 use std::io::{self, Write as _};
 use std::sync::mpsc::Receiver;
 
-use cca::model::Told as Named;
+use cca::model::ControlVerdict;
 use cca::{FlowWay, Period};
 use comfy_table::{CellAlignment, Table};
 use packet::SlotClock;
 use session::cca::act::Act;
-use session::cca::rows::Told;
-use session::cca::{PeriodTold, naming};
+use session::cca::rows::QueueReport;
+use session::cca::{PeriodReport, naming};
 use session::outlet::{RowsError, Taker};
 
 use crate::failure::Failure;
 use crate::{table, view};
 
 /// What flows did in a period, as people read it.
-pub(super) trait Shown: PeriodTold {
+pub(super) trait PrintablePeriod: PeriodReport {
     /// To standard output.
     fn print(&self, clock: SlotClock, controls: &[String]) -> io::Result<()>;
 }
@@ -29,7 +29,7 @@ pub(super) struct Tables {
     pub controls: Vec<String>,
 }
 
-impl<T: Shown> Taker<Vec<T>> for Tables {
+impl<T: PrintablePeriod> Taker<Vec<T>> for Tables {
     fn take(&mut self, told: &Vec<T>) -> Result<(), RowsError> {
         // Nothing is said of a period without flows.
         for told in told.iter().filter(|told| !told.is_empty()) {
@@ -44,7 +44,7 @@ impl<T: Shown> Taker<Vec<T>> for Tables {
 }
 
 /// What is done with periods of a queue that is watched.
-pub(super) struct Watched {
+pub(super) struct PeriodOutputs {
     /// Tables, unless there is a view or rows.
     pub tables: Tables,
     /// Whether they are printed.
@@ -57,7 +57,7 @@ pub(super) struct Watched {
     pub acting: Receiver<Act>,
 }
 
-impl Watched {
+impl PeriodOutputs {
     fn act(&mut self) -> Option<&mut Act> {
         if self.act.is_none() {
             self.act = self.acting.try_recv().ok();
@@ -65,7 +65,7 @@ impl Watched {
         self.act.as_mut()
     }
 
-    fn look(&mut self, period: &Told) -> Result<(), RowsError> {
+    fn look(&mut self, period: &QueueReport) -> Result<(), RowsError> {
         let (clock, has_view) = (self.tables.clock, self.has_view);
         if let Some(act) = self.act() {
             act.look(period, clock).map_err(in_words)?;
@@ -77,8 +77,8 @@ impl Watched {
     }
 }
 
-impl Taker<Vec<Told>> for Watched {
-    fn take(&mut self, told: &Vec<Told>) -> Result<(), RowsError> {
+impl Taker<Vec<QueueReport>> for PeriodOutputs {
+    fn take(&mut self, told: &Vec<QueueReport>) -> Result<(), RowsError> {
         told.iter().try_for_each(|period| self.look(period))?;
         if self.has_tables { self.tables.take(told) } else { Ok(()) }
     }
@@ -112,7 +112,7 @@ pub(super) fn seconds(clock: SlotClock, period: Period) -> f64 {
 /// behind them where there is a model; and how many flows are left out.
 pub(super) fn lines(
     titles: &[&str],
-    rows: impl Iterator<Item = (Vec<String>, Option<Named>)>,
+    rows: impl Iterator<Item = (Vec<String>, Option<ControlVerdict>)>,
     controls: &[String],
     other_count: usize,
 ) -> String {

@@ -1,6 +1,6 @@
 //! What the session refuses of settings, in the words of the arguments.
 
-use session::cca::settings::{FOLLOWED_MAX, Setting, SettingsError, Wanted};
+use session::cca::settings::{FOLLOWED_MAX, Setting, SettingsError, TapScope};
 
 use super::args::CcaArguments;
 use crate::failure::Failure;
@@ -41,19 +41,19 @@ impl From<SettingsError> for Failure {
     }
 }
 
-const fn without_effect(setting: Setting, wanted: Wanted) -> &'static str {
+const fn without_effect(setting: Setting, wanted: TapScope) -> &'static str {
     match (setting, wanted) {
-        (Setting::Act, Wanted::Two) => {
+        (Setting::Act, TapScope::Two) => {
             "--act: a single tap does not measure a queue; give the tap downstream of the queue \
              with --egress"
         }
         (Setting::Act, _) => "--act: captures cannot be acted on; give an interface with -i",
-        (Setting::View, Wanted::Two) => {
+        (Setting::View, TapScope::Two) => {
             "--view: of two taps, and one was given; give --egress, or leave --view out"
         }
         (Setting::View, _) => "--view: of interfaces; give one with -i",
         (Setting::Duration, _) => "--duration: of interfaces; give one with -i",
-        (Setting::EachPacket, Wanted::Two) => {
+        (Setting::EachPacket, TapScope::Two) => {
             "--each-packet: of two taps; with one, each packet is read anyway: leave it out"
         }
         (Setting::EachPacket, _) => "--each-packet: of interfaces; give one with -i",
@@ -64,7 +64,7 @@ const fn without_effect(setting: Setting, wanted: Wanted) -> &'static str {
         (Setting::PassedFirst, _) => {
             "--passed first: a rule of two taps; give --egress, or leave --passed out"
         }
-        (Setting::EgressOffset, Wanted::Two) => {
+        (Setting::EgressOffset, TapScope::Two) => {
             "--egress-offset: of two captures; give --egress, or leave it out"
         }
         (Setting::EgressOffset, _) => {

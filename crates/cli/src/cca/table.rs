@@ -5,21 +5,21 @@ use std::io::{self, Write as _};
 use cca::FlowPeriod;
 use packet::SlotClock;
 
-use session::cca::rows::Told;
+use session::cca::rows::QueueReport;
 
-use super::printed::{self, Shown};
+use super::printed::{self, PrintablePeriod};
 use crate::top::grouped;
 
 /// A bar that stands for the whole queue.
 const BAR_LEN: usize = 20;
 
-impl Shown for Told {
+impl PrintablePeriod for QueueReport {
     fn print(&self, clock: SlotClock, controls: &[String]) -> io::Result<()> {
         print(self, clock, controls)
     }
 }
 
-fn print(told: &Told, clock: SlotClock, controls: &[String]) -> io::Result<()> {
+fn print(told: &QueueReport, clock: SlotClock, controls: &[String]) -> io::Result<()> {
     let mut out = std::io::stdout().lock();
     let start = clock.start(told.period.start);
     writeln!(out, "from {start}, {:.0} bytes in the queue", told.cbiq_sum)?;
@@ -34,7 +34,7 @@ fn print(told: &Told, clock: SlotClock, controls: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-fn lines(told: &Told, clock: SlotClock, controls: &[String]) -> String {
+fn lines(told: &QueueReport, clock: SlotClock, controls: &[String]) -> String {
     const TITLES: [&str; 7] = ["flow", "Mbit/s", "delay ms", "drops", "CBIQ bytes", "share", ""];
     let seconds = printed::seconds(clock, told.period);
     let cells = |flow: &FlowPeriod| {

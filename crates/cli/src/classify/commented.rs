@@ -11,25 +11,25 @@ use classify::{Cascade, Verdict};
 use engine::flow::FlowClock;
 use packet::file::Interface;
 use packet::{FlowKey, Source as _, Timestamp};
-use session::copied::Copied;
-use session::reading::{Inputs, Opened};
+use session::copied::CaptureBuffer;
+use session::reading::{Inputs, OpenSources};
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::ClassifyArguments;
 use crate::failure::Failure;
 
 /// What is to be written when all verdicts are there.
-pub(super) struct Commented {
+pub(super) struct CommentedCapture {
     path: PathBuf,
     file: OutputFile,
-    kept: Kept,
+    kept: VerdictBuffer,
 }
 
 /// Verdicts that wait for the second reading.
 #[derive(Clone, Default)]
-pub(super) struct Kept(Arc<Mutex<Vec<Verdict>>>);
+pub(super) struct VerdictBuffer(Arc<Mutex<Vec<Verdict>>>);
 
-impl Kept {
+impl VerdictBuffer {
     /// Remembers verdicts.
     pub(super) fn put(&self, verdicts: &[Verdict]) {
         self.lock().extend_from_slice(verdicts);
@@ -54,7 +54,7 @@ fn place(verdict: &Verdict) -> Place {
     (verdict.deciding, verdict.key)
 }
 
-impl Commented {
+impl CommentedCapture {
     /// Opens the output, before any work is done for it.
     pub(super) fn create(arguments: &ClassifyArguments, path: &Path) -> Result<Self, Failure> {
         if arguments.input.read.iter().any(|name| name.as_os_str() == "-") {
@@ -65,11 +65,11 @@ impl Commented {
         }
         let existing = if arguments.output.force { Existing::Replace } else { Existing::Refuse };
         let file = OutputFile::create(path, existing)?;
-        Ok(Self { path: path.to_owned(), file, kept: Kept::default() })
+        Ok(Self { path: path.to_owned(), file, kept: VerdictBuffer::default() })
     }
 
     /// Where verdicts are remembered until then.
-    pub(super) fn kept(&self) -> Kept {
+    pub(super) fn kept(&self) -> VerdictBuffer {
         self.kept.clone()
     }
 
@@ -88,11 +88,11 @@ impl Commented {
         }
         let mut verdicts = self.kept.in_order();
         inputs.options.progress.restart();
-        let mut source = inputs.in_order(Opened::Files(inputs.open()?));
+        let mut source = inputs.in_order(OpenSources::Files(inputs.open()?));
         let _bar = inputs.bar();
         let idle = cascade.flows().idle;
         let mut clock = FlowClock::new(idle, None);
-        let mut copy = Copied::new();
+        let mut copy = CaptureBuffer::new();
         let (mut left, mut next) = (frame_count, 0);
         while let Some(batch) = source.next_batch() {
             for frame in batch.frames() {

@@ -13,20 +13,20 @@ use session::Host;
 use session::application::Application as _;
 use session::captures::Captures;
 use session::classify::{
-    By, Classify, Shown as ShownAs, StyledVerdicts, Totals, no_memory, read, wants_inner,
+    By, Classify, StyledVerdicts, Totals, VerdictView as ShownAs, no_memory, read, wants_inner,
 };
 use session::exports::Style;
 use session::outlet::{OutletWriter, RowsError, Taker};
 use session::reading::Inputs;
 
-use crate::alone::{self, Typed, Ways};
+use crate::alone::{self, SharedArguments, Ways};
 use crate::asked;
 use crate::environment;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
 use crate::summary;
 use args::ClassifyArguments;
-use commented::{Commented, Kept};
+use commented::{CommentedCapture, VerdictBuffer};
 
 /// Runs `wirelens classify`.
 pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, Failure> {
@@ -35,12 +35,15 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         Some(below) => cascade.with_unknown_below(below),
         None => cascade,
     });
-    let typed = Typed { pace: arguments.pace, ..Typed::new(&arguments.input, &arguments.live) };
+    let typed = SharedArguments {
+        pace: arguments.pace,
+        ..SharedArguments::new(&arguments.input, &arguments.live)
+    };
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     let files = [&arguments.output.output, &arguments.output.pcapng];
     asked::spare(&inputs, files.map(Option::as_ref))?;
     match_headers(&mut inputs, &cascade, &arguments.model, arguments.input.no_decap)?;
-    let shown = Shown::of(arguments)?;
+    let shown = OutputStyle::of(arguments)?;
     match_rows(&cascade, arguments, shown)?;
     let is_live = inputs.interface.is_some();
     let options = Options {
@@ -56,20 +59,20 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         return Ok(Status::Fine);
     }
     let commented = arguments.output.pcapng.as_deref();
-    let commented = commented.map(|path| Commented::create(arguments, path)).transpose()?;
+    let commented = commented.map(|path| CommentedCapture::create(arguments, path)).transpose()?;
     let mut ways = Ways::default();
     let form = match shown {
-        Shown::Plain(show @ Show::Rows(_)) => {
+        OutputStyle::Plain(show @ Show::Rows(_)) => {
             ways = Ways::rows(show, &arguments.output.plain());
             None
         }
-        Shown::Plain(Show::Table) if is_live => {
+        OutputStyle::Plain(Show::Table) if is_live => {
             table::begin(by)?;
             Some(Form::Table(Arc::clone(&cascade)))
         }
         // Of captures what was counted is shown, at the end.
-        Shown::Plain(Show::Table) => None,
-        Shown::Lines(style) => {
+        OutputStyle::Plain(Show::Table) => None,
+        OutputStyle::Lines(style) => {
             let captures = Captures::of(&inputs);
             let cascade = Arc::clone(&cascade);
             let (path, force) = (arguments.output.output.as_deref(), arguments.output.force);
@@ -78,10 +81,10 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
             Some(Form::Lines(Box::new(lines)))
         }
     };
-    let kept = commented.as_ref().map(Commented::kept);
+    let kept = commented.as_ref().map(CommentedCapture::kept);
     let mut shown_as = ShownAs::Nothing;
     if form.is_some() || kept.is_some() {
-        let (shown, writer) = begin(by, Written { form, kept }, &inputs);
+        let (shown, writer) = begin(by, VerdictOutput { form, kept }, &inputs);
         (shown_as, ways.shown) = (shown, Some(writer));
     }
     let finished = alone::run(classify(shown_as), ways, typed, inputs, opened)?;
@@ -89,7 +92,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         commented.finish(&finished.inputs, &cascade, finished.received.handed_out())?;
     }
     let found = finished.closings.first().and_then(|(_, closing)| closing.found.as_ref());
-    if shown == Shown::Plain(Show::Table)
+    if shown == OutputStyle::Plain(Show::Table)
         && !is_live
         && let Some(totals) = found.and_then(|found| found.downcast_ref::<Totals>())
     {
@@ -102,7 +105,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
 }
 
 /// Begins to show verdicts as they come.
-fn begin(by: By, written: Written, inputs: &Inputs) -> (ShownAs, OutletWriter) {
+fn begin(by: By, written: VerdictOutput, inputs: &Inputs) -> (ShownAs, OutletWriter) {
     match by {
         By::Flow => {
             let (outlet, writer) = alone::show(Classify::NAME, written, inputs);
@@ -138,7 +141,7 @@ pub(crate) fn match_headers(
 fn match_rows(
     cascade: &Cascade,
     arguments: &ClassifyArguments,
-    shown: Shown,
+    shown: OutputStyle,
 ) -> Result<(), Failure> {
     let model = arguments.model.display();
     let by_host = arguments.by == By::Host;
@@ -160,7 +163,7 @@ fn match_rows(
         ))),
         _ if arguments.consumers > 1 => refused("--consumers"),
         _ if arguments.output.pcapng.is_some() => refused("--pcapng"),
-        _ if matches!(shown, Shown::Lines(_)) => refused("--format"),
+        _ if matches!(shown, OutputStyle::Lines(_)) => refused("--format"),
         _ => Ok(()),
     }
 }
@@ -171,14 +174,14 @@ const WAYS: &str =
 
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Shown {
+enum OutputStyle {
     /// As other commands show things.
     Plain(Show),
     /// As lines of other tools.
     Lines(Style),
 }
 
-impl Shown {
+impl OutputStyle {
     fn of(arguments: &ClassifyArguments) -> Result<Self, Failure> {
         Ok(match arguments.output.style() {
             Some(style) => Self::Lines(style),
@@ -196,12 +199,12 @@ enum Form {
 }
 
 /// Where the command writes verdicts that are no rows.
-struct Written {
+struct VerdictOutput {
     form: Option<Form>,
-    kept: Option<Kept>,
+    kept: Option<VerdictBuffer>,
 }
 
-impl Taker<Vec<Verdict>> for Written {
+impl Taker<Vec<Verdict>> for VerdictOutput {
     fn take(&mut self, verdicts: &Vec<Verdict>) -> Result<(), RowsError> {
         match &mut self.form {
             None => {}
@@ -239,7 +242,7 @@ impl Taker<Vec<Verdict>> for Written {
     }
 }
 
-impl Taker<Vec<HostVerdict>> for Written {
+impl Taker<Vec<HostVerdict>> for VerdictOutput {
     fn take(&mut self, verdicts: &Vec<HostVerdict>) -> Result<(), RowsError> {
         let Some(Form::Table(cascade)) = &self.form else { return Ok(()) };
         let mut changed = verdicts.iter().filter(|verdict| verdict.has_new_label);

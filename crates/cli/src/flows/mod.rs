@@ -6,11 +6,11 @@ mod table;
 use session::Host;
 use session::application::Application as _;
 use session::captures::Captures;
-use session::flows::{Flows, Names, Shown, ShownFlow};
-use session::run::Finished;
+use session::flows::{Flows, FlowsView, Names, ShownFlow};
+use session::run::SessionOutcome;
 use session::top::SortBy;
 
-use crate::alone::{self, Typed, Ways};
+use crate::alone::{self, SharedArguments, Ways};
 use crate::args::FlowsArguments;
 use crate::asked;
 use crate::failure::{Failure, Status};
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
     if let Some(folder) = &arguments.model {
         return labelled::run(arguments, folder, host);
     }
-    let typed = Typed::new(&arguments.input, &arguments.live);
+    let typed = SharedArguments::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let (show, rows, export) = output::flows(&arguments.output)?;
@@ -34,21 +34,22 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
     let mut ways = Ways { export, ..Ways::rows(show, &rows) };
     let settings = asked::flows(arguments, ways.export.as_ref());
     settings.check_format().map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
-    let opened = alone::open(&mut inputs, typed, &Flows::shown_by(settings.clone(), Shown::Rows))?;
+    let opened =
+        alone::open(&mut inputs, typed, &Flows::shown_by(settings.clone(), FlowsView::Rows))?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
     let shown = match show {
-        Show::Rows(_) => Shown::Rows,
+        Show::Rows(_) => FlowsView::Rows,
         Show::Table if is_live => {
             let (outlet, writer) =
                 alone::show(Flows::NAME, table::Lines::begin(settings.reads_names())?, &inputs);
             ways.shown = Some(writer);
-            Shown::Each(outlet)
+            FlowsView::Each(outlet)
         }
         Show::Table => {
             let flow_count = arguments.rows.unwrap_or(ROWS_SHOWN);
-            Shown::Heaviest {
+            FlowsView::Heaviest {
                 flow_count: if flow_count == 0 { usize::MAX } else { flow_count },
                 by_packets: arguments.sort == Some(SortBy::Packets),
             }
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
 }
 
 /// Prints the heaviest flows, where those were found.
-fn print_heaviest(finished: &Finished) -> Result<(), Failure> {
+fn print_heaviest(finished: &SessionOutcome) -> Result<(), Failure> {
     let found = finished.closings.first().and_then(|(_, closing)| {
         let flows = closing.found.as_ref()?.downcast_ref::<Vec<ShownFlow>>()?;
         Some((flows, closing.ended?))

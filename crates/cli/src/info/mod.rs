@@ -5,12 +5,12 @@ mod row;
 
 pub(crate) use row::SCHEMA;
 
-use capture::Unused;
+use capture::UnusedFrames;
 use engine::Stage as _;
 use engine::census::Census;
 use engine::columns::Columns;
 use engine::run::run_one;
-use session::reading::{Inputs, Received};
+use session::reading::{Inputs, ReceiveOutcome};
 
 use crate::args::InfoArguments;
 use crate::asked;
@@ -23,7 +23,7 @@ struct Capture {
     name: String,
     source: capture::FileSource,
     /// What was read of it beyond the limit of packets.
-    unused: Unused,
+    unused: UnusedFrames,
     census: Census,
 }
 
@@ -58,10 +58,10 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<Status, Failure> {
     if let Some(rows) = rows {
         rows.finish()?;
     }
-    let mut unused = Unused::default();
+    let mut unused = UnusedFrames::default();
     captures.iter().for_each(|capture| unused.merge(&capture.unused));
     let sources: Vec<_> = captures.into_iter().map(|capture| capture.source).collect();
-    let received = Received::up_to(&sources, &unused);
+    let received = ReceiveOutcome::up_to(&sources, &unused);
     summary::print(&inputs, arguments.input.quiet, &received, None)
 }
 
@@ -73,7 +73,7 @@ fn read(inputs: &Inputs, sources: Vec<capture::FileSource>) -> Vec<Capture> {
         let mut left = inputs.count.unwrap_or(u64::MAX);
         named
             .map(|(input, source)| {
-                let mut source = capture::limited::Limited::new(source, left);
+                let mut source = capture::limited::FrameLimit::new(source, left);
                 let mut census = Census::default();
                 run_one(&mut source, &mut census, &inputs.control);
                 left -= census.total.packets;
@@ -87,7 +87,7 @@ fn read(inputs: &Inputs, sources: Vec<capture::FileSource>) -> Vec<Capture> {
                 capture: Capture {
                     name: input.to_string(),
                     source,
-                    unused: Unused::default(),
+                    unused: UnusedFrames::default(),
                     census: Census::default(),
                 },
                 is_done: false,

@@ -1,7 +1,7 @@
 //! A capture as one row, for tables of many captures.
 
 use engine::census::{Census, Feature, NetworkName};
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use engine::table::Tally;
 use packet::Protocol;
 
@@ -55,7 +55,7 @@ pub(crate) const SCHEMA: Schema = &[
 ];
 
 /// Appends a capture's row.
-pub(super) fn push(rows: &mut Columns, capture: &Capture) -> Result<(), RowRefused> {
+pub(super) fn push(rows: &mut Columns, capture: &Capture) -> Result<(), RowMismatch> {
     let Capture { name, source, census, .. } = capture;
     let decoder = source.decoder();
     let links = joined(census.links.keys().map(ToString::to_string));

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use capture::live::{Latency, LiveOptions};
 use packet::Span;
-use session::l4s::{L4s, Marking, TEXT_COLUMNS, TITLES, Told, read_model};
+use session::l4s::{L4s, Marking, MarkingReport, TEXT_COLUMNS, TITLES, read_model};
 use session::outlet::{RowsError, Taker};
 use session::reading::{InputRequest, Inputs, Interface};
 use terminal::First;
 
-use crate::alone::{self, Typed, Ways};
+use crate::alone::{self, SharedArguments, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::latency::table;
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &L4sArguments) -> Result<Status, Failure> {
         .map(|interface| Marking { interface, is_dry_run: *dry_run });
     let application =
         |shown, marking| L4s::shown_by(settings.clone(), Arc::clone(&model), shown, marking);
-    let typed = Typed { input, live: None, duration: *duration, pace: None };
+    let typed = SharedArguments { input, live: None, duration: *duration, pace: None };
     let opened = alone::open(&mut inputs, typed, &application(None, None))?;
     if input.check {
         return Ok(Status::Fine);
@@ -81,8 +81,8 @@ fn inputs(arguments: &L4sArguments) -> Result<Inputs, Failure> {
 /// Periods as tables.
 struct Printed;
 
-impl Taker<Vec<Told>> for Printed {
-    fn take(&mut self, told: &Vec<Told>) -> Result<(), RowsError> {
+impl Taker<Vec<MarkingReport>> for Printed {
+    fn take(&mut self, told: &Vec<MarkingReport>) -> Result<(), RowsError> {
         for told in told {
             let lines = table::aligned(TITLES, TEXT_COLUMNS, told.cells(grouped));
             write!(io::stdout().lock(), "{}\n{lines}", told.head())?;

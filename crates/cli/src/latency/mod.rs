@@ -6,12 +6,12 @@ pub(crate) mod table;
 use std::io::Write as _;
 
 use packet::Span;
-use session::latency::{By, Found, Latency, LatencySettings, Shown, SortBy};
+use session::latency::{By, Latency, LatencyRows, LatencySettings, LatencyView, SortBy};
 use session::outlet::{RowsError, Taker};
-use session::run::Finished;
+use session::run::SessionOutcome;
 use terminal::First;
 
-use crate::alone::{self, Typed, Ways};
+use crate::alone::{self, SharedArguments, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
@@ -26,7 +26,7 @@ const ROWS_SHOWN: usize = 10;
 
 /// Runs `wirelens latency`.
 pub(crate) fn run(arguments: &LatencyArguments) -> Result<Status, Failure> {
-    let typed = Typed::new(&arguments.input, &arguments.live);
+    let typed = SharedArguments::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let show = output::show(&arguments.output)?;
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Result<Status, Failure> {
         let found = Latency::shown_by(settings.clone(), shown, &arguments.input.read);
         found.map_err(Failure::error)
     };
-    let opened = alone::open(&mut inputs, typed, &application(Shown::Nothing)?)?;
+    let opened = alone::open(&mut inputs, typed, &application(LatencyView::Nothing)?)?;
     if arguments.input.check {
         return Ok(Status::Fine);
     }
@@ -52,14 +52,14 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Result<Status, Failure> {
     let sort = arguments.sort.unwrap_or(SortBy::Packets);
     ways.view = view::is_wanted(show, &inputs).then(|| first(arguments));
     let shown = match show {
-        Show::Rows(_) => Shown::Nothing,
-        Show::Table if ways.view.is_some() => Shown::Nothing,
+        Show::Rows(_) => LatencyView::Nothing,
+        Show::Table if ways.view.is_some() => LatencyView::Nothing,
         Show::Table if is_live => {
             let (outlet, writer) = alone::show("latency", Printed, &inputs);
             ways.shown = Some(writer);
-            Shown::Each(outlet, REFRESH, count, sort)
+            LatencyView::Each(outlet, REFRESH, count, sort)
         }
-        Show::Table => Shown::First(count, sort),
+        Show::Table => LatencyView::First(count, sort),
     };
     let finished = alone::run(application(shown)?, ways, typed, inputs, opened)?;
     if let Some(found) = found(&finished) {
@@ -91,8 +91,8 @@ fn first(arguments: &LatencyArguments) -> First {
 /// What was found lately as tables.
 struct Printed;
 
-impl Taker<Vec<Found>> for Printed {
-    fn take(&mut self, found: &Vec<Found>) -> Result<(), RowsError> {
+impl Taker<Vec<LatencyRows>> for Printed {
+    fn take(&mut self, found: &Vec<LatencyRows>) -> Result<(), RowsError> {
         Ok(found.iter().try_for_each(table::print)?)
     }
 
@@ -101,7 +101,7 @@ impl Taker<Vec<Found>> for Printed {
     }
 }
 
-fn found(finished: &Finished) -> Option<&Found> {
+fn found(finished: &SessionOutcome) -> Option<&LatencyRows> {
     finished.closings.first()?.1.found.as_ref()?.downcast_ref()
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use comfy_table::{CellAlignment, Table};
-use session::latency::Found;
+use session::latency::LatencyRows;
 
 use crate::table;
 use crate::top::grouped;
@@ -13,12 +13,12 @@ const LEAST: [&str; 9] =
     ["jitter", "server p50", "packets", "dst min", "min", "samples", "src p50", "protocol", "p90"];
 
 /// Prints the first rows, and how many others there are.
-pub(super) fn print(found: &Found) -> io::Result<()> {
+pub(super) fn print(found: &LatencyRows) -> io::Result<()> {
     write!(io::stdout().lock(), "{}", lines(found))
 }
 
 /// The rows of a table, each with its line end.
-fn lines(found: &Found) -> String {
+fn lines(found: &LatencyRows) -> String {
     let (titles, text_columns) = found.titles();
     let rows = found.cells(grouped);
     let others = found.total().saturating_sub(rows.len() as u64);

@@ -1,11 +1,11 @@
 //! A row for each flow: its first packets side by side.
 
-use engine::flow::Held;
+use engine::flow::FlowState;
 use model::{FlowFeatures, Headers, Subscription};
 use session::first::FlowsRequest;
 use session::first::{KeepFirst, compute};
-use session::flows::Done;
-use session::reading::{Inputs, Opened};
+use session::flows::RunTotals;
+use session::reading::{Inputs, OpenSources};
 
 use super::index;
 use super::rows::Rows;
@@ -15,16 +15,16 @@ use crate::failure::Failure;
 pub(super) fn run(
     request: FlowsRequest,
     inputs: &Inputs,
-    opened: Opened,
+    opened: OpenSources,
     subscription: &Subscription,
     mut rows: Rows,
-) -> Result<Done, Failure> {
+) -> Result<RunTotals, Failure> {
     let opens_tunnels = inputs.options.dissect.decapsulate;
     let headers = if opens_tunnels { Headers::Innermost } else { Headers::Outermost };
     let (layout, depth) = (subscription.layout(), subscription.depth());
     let features = FlowFeatures::of_layout(headers, layout, depth, &[]).map_err(Failure::error)?;
     let done = compute(request, KeepFirst(features.clone()), inputs, opened, |flows| {
-        flows.iter().try_for_each(|(record, Held(first))| {
+        flows.iter().try_for_each(|(record, FlowState(first))| {
             index::of_flow(record, |index| rows.push(index, first.records(&features)))
         })
     })?;

@@ -11,10 +11,12 @@ use std::io::Write as _;
 
 use engine::columns::Schema;
 use engine::flow::FlowOptions;
-use model::{Block, FeatureSchema, Headers, Layout, Subscription, SubscriptionError, Wanted};
+use model::{
+    Block, FeatureSchema, Headers, Layout, Subscription, SubscriptionError, SubscriptionRequest,
+};
 use session::first::FlowsRequest;
-use session::flows::Done;
-use session::reading::{Inputs, Needs, Opened, hash_seed};
+use session::flows::RunTotals;
+use session::reading::{Inputs, Needs, OpenSources, hash_seed};
 use session::summary::StageSummary;
 
 use crate::asked;
@@ -72,7 +74,7 @@ pub(crate) fn run(arguments: &NprintArguments) -> Result<Status, Failure> {
 fn by_packet(
     arguments: &NprintArguments,
     inputs: &Inputs,
-    opened: Opened,
+    opened: OpenSources,
     subscription: &Subscription,
     rows: Rows,
 ) -> Result<Status, Failure> {
@@ -94,7 +96,7 @@ fn request(arguments: &NprintArguments) -> FlowsRequest {
 }
 
 /// Says what became of packets and flows.
-fn told(arguments: &NprintArguments, inputs: &Inputs, done: &Done) -> Result<Status, Failure> {
+fn told(arguments: &NprintArguments, inputs: &Inputs, done: &RunTotals) -> Result<Status, Failure> {
     let stage = summary_of(&done.outcome, "an IP header");
     let quiet = arguments.input.quiet;
     let status = summary::print(inputs, quiet, &done.received, Some(&stage))?;
@@ -111,7 +113,7 @@ fn summary_of<'a>(outcome: &'a engine::group::Outcome, key: &'a str) -> StageSum
 /// What was typed about bits.
 fn subscription(arguments: &NprintArguments) -> Result<Subscription, Failure> {
     let bits = &arguments.bits;
-    let wanted = Wanted {
+    let wanted = SubscriptionRequest {
         layout: layout(bits),
         exclude: &bits.exclude,
         addresses: !bits.no_addresses,

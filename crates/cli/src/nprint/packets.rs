@@ -6,7 +6,7 @@ use engine::group::Outcome;
 use engine::run::{Control, run_one};
 use model::Layout;
 use packet::{Batch, Frame, Protocol, Timestamp};
-use session::reading::{Inputs, Opened, Received};
+use session::reading::{Inputs, OpenSources, ReceiveOutcome};
 
 use super::args::NprintArguments;
 use super::index::PacketIndex;
@@ -32,10 +32,10 @@ struct Packets<'a> {
 pub(super) fn run(
     arguments: &NprintArguments,
     inputs: &Inputs,
-    opened: Opened,
+    opened: OpenSources,
     layout: Layout,
     rows: Rows,
-) -> Result<(Outcome, Received), Failure> {
+) -> Result<(Outcome, ReceiveOutcome), Failure> {
     let mut stage = Packets {
         layout,
         index: PacketIndex::new(arguments.index),

@@ -1,13 +1,13 @@
 //! A row for each flow: sizes, directions and gaps of its first packets, step by step.
 
 use engine::columns::{Columns, Field, Kind, Schema, Value};
-use engine::flow::{FlowPacket, FlowSlot, FromFrames, Held};
+use engine::flow::{FlowPacket, FlowSlot, FlowState, FromFrames};
 use model::{FirstSteps, sequence};
 use packet::Frame;
 use session::first::FlowsRequest;
 use session::first::compute;
-use session::flows::Done;
-use session::reading::{Inputs, Opened};
+use session::flows::RunTotals;
+use session::reading::{Inputs, OpenSources};
 
 use super::args::{NprintFormat, NprintOutputArguments};
 use super::index;
@@ -74,17 +74,17 @@ pub(super) fn check(arguments: &NprintOutputArguments) -> Result<(), Failure> {
 pub(super) fn run(
     request: FlowsRequest,
     inputs: &Inputs,
-    opened: Opened,
+    opened: OpenSources,
     arguments: &NprintOutputArguments,
     depth: usize,
-) -> Result<Done, Failure> {
+) -> Result<RunTotals, Failure> {
     let schema = schema(depth);
     let mut out = table(arguments, schema)?;
     let mut columns = Columns::new(schema);
     let rows_per_piece = (VALUES_PER_PIECE / schema.len()).max(1);
     let mut values = Vec::new();
     let done = compute(request, Keep { depth }, inputs, opened, |flows| {
-        for (record, Held(steps)) in flows {
+        for (record, FlowState(steps)) in flows {
             values.clear();
             steps.values(depth, &mut values);
             index::of_flow(record, |index| {

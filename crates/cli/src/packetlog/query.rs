@@ -11,8 +11,8 @@ use crate::clock::now;
 use capture::filter::Program;
 use capture::{Filter, FilterError};
 use packet::LinkType;
-use packetlog::log::{Found, Log, Plan, Query, QueryReport};
-use session::copied::Copied;
+use packetlog::log::{Log, PacketMatch, Plan, Query, QueryReport};
+use session::copied::CaptureBuffer;
 use session::packetlog::{Listing, flow_named, search};
 use sink::{Existing, OutputFile, WriteError};
 
@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     let mut sums = Sums::default();
     let mut listing = arguments.list.map(Listing::new);
     let mut failure = None;
-    let mut take = |found: &Found<'_>| {
+    let mut take = |found: &PacketMatch<'_>| {
         if left == 0 {
             return ControlFlow::Break(());
         }
@@ -140,7 +140,7 @@ impl Filtered {
         Ok(Self { filter, programs: BTreeMap::new() })
     }
 
-    fn passes(&mut self, found: &Found<'_>) -> Result<bool, FilterError> {
+    fn passes(&mut self, found: &PacketMatch<'_>) -> Result<bool, FilterError> {
         let Some(filter) = &self.filter else { return Ok(true) };
         let link = found.record.link;
         let program = match self.programs.entry(link.0) {
@@ -159,7 +159,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, found: &Found<'_>) {
+    fn add(&mut self, found: &PacketMatch<'_>) {
         match self.packets.get_mut(found.class) {
             Some(count) => *count += 1,
             None => {
@@ -179,7 +179,7 @@ enum Place {
 
 struct Output {
     place: Place,
-    copied: Copied,
+    copied: CaptureBuffer,
 }
 
 impl Output {
@@ -195,10 +195,10 @@ impl Output {
                 Place::File(OutputFile::create(path, existing)?)
             }
         };
-        Ok(Self { place, copied: Copied::new() })
+        Ok(Self { place, copied: CaptureBuffer::new() })
     }
 
-    fn put(&mut self, found: &Found<'_>) -> Result<(), Failure> {
+    fn put(&mut self, found: &PacketMatch<'_>) -> Result<(), Failure> {
         if matches!(self.place, Place::Nowhere) {
             return Ok(());
         }

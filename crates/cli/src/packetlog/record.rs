@@ -5,10 +5,10 @@ use std::sync::Arc;
 use capture::live::LiveSource;
 use session::packetlog::settings::Settings;
 use session::packetlog::{Ask, Packetlog, ReadError, read_model};
-use session::reading::Opened;
+use session::reading::OpenSources;
 
 use super::args::RecordArguments;
-use crate::alone::{self, Typed, Ways};
+use crate::alone::{self, SharedArguments, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::summary;
@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
     }
     let ask = ask(arguments)?;
     ask.check()?;
-    let typed = Typed::new(&arguments.input, &arguments.live);
+    let typed = SharedArguments::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     let packetlog = Packetlog::of(ask);
     let opened = alone::open(&mut inputs, typed, &packetlog)?;
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
         return Ok(Status::Fine);
     }
     let (ways, quiet) = (Ways::default(), arguments.input.quiet);
-    let last = |opened: &Opened| {
+    let last = |opened: &OpenSources| {
         tell_offloads(opened, quiet);
         Ok(())
     };
@@ -59,8 +59,8 @@ fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
 }
 
 /// Says that frames of several packets will come, and what becomes of them.
-fn tell_offloads(opened: &Opened, quiet: bool) {
-    let Opened::Live(sources) = opened else { return };
+fn tell_offloads(opened: &OpenSources, quiet: bool) {
+    let OpenSources::Live(sources) = opened else { return };
     if quiet {
         return;
     }

@@ -19,7 +19,7 @@ use session::Host;
 use session::application::Site;
 use session::outlet::RowsError;
 use session::page::PageSettings;
-use session::reading::{Inputs, Opened};
+use session::reading::{Inputs, OpenSources};
 use session::run::{
     Again, Doors, InputSettings, NO_FILE, Plan, RunError, RunSettings, Session, USUAL, example,
     read,
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
 /// Reads to the end, with those who look beside it.
 fn pass(
     plan: Plan,
-    (inputs, opened): (Inputs, Opened),
+    (inputs, opened): (Inputs, OpenSources),
     beside: Beside,
     arguments: &RunArguments,
     host: &Host,
@@ -308,7 +308,7 @@ fn instead(arguments: &RunArguments) -> impl Fn(&mut InputSettings) {
     move |input| input.take_instead(read, interface, *pace)
 }
 
-fn open(plan: &Plan, arguments: &RunArguments) -> Result<(Inputs, Opened), Failure> {
+fn open(plan: &Plan, arguments: &RunArguments) -> Result<(Inputs, OpenSources), Failure> {
     let run = RunSettings { threads: arguments.threads.or(plan.run.threads), ..plan.run };
     run.check(&plan.input).map_err(|(_, message)| Failure::usage(format!("--{message}")))?;
     let mut request = plan.request();

@@ -10,7 +10,7 @@ use capture::Input;
 use engine::run::Control;
 use history::History;
 use server::{Certificate, Facts, HAS_PAGE, Mode, Options, Server, ServerError};
-use session::packetlog::search::Searched;
+use session::packetlog::search::LogSearch;
 use session::page::PageSettings;
 use session::reading::Inputs;
 use store::Store;
@@ -48,7 +48,7 @@ pub(super) fn begin(
     let mut facts = facts(inputs, false);
     facts.history = history;
     facts.packet_log =
-        log_folder.map(|folder| -> Arc<dyn PacketLog> { Arc::new(Searched::new(folder)) });
+        log_folder.map(|folder| -> Arc<dyn PacketLog> { Arc::new(LogSearch::new(folder)) });
     let query = token.as_deref().map_or_else(String::new, |token| format!("?token={token}"));
     let options = Options { listen: settings.listen, token, certificate };
     let server = Server::begin(options, store.clone(), facts)?;

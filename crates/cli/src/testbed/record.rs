@@ -1,6 +1,6 @@
 //! `wirelens testbed record`: taps until the end of standard input, and a report.
 
-use ::testbed::record::{CountSettings, Recorded, Recording, Settings, TapSettings};
+use ::testbed::record::{CountSettings, Recording, Settings, TapReport, TapSettings};
 use capture::live::Passing;
 use capture::tap::TapCounts;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub(super) fn run(arguments: RecordArguments) -> Result<Status, Failure> {
     Ok(Status::Fine)
 }
 
-fn tap_json(tap: &TapSettings, recorded: &Recorded, counted: &TapCounts) -> Value {
+fn tap_json(tap: &TapSettings, recorded: &TapReport, counted: &TapCounts) -> Value {
     json!({
         "file": tap.file.display().to_string(),
         "netns": tap.place.namespace,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::address::AddressText;
-use super::{Column, Columns, RowRefused, Value, Values};
+use super::{Column, Columns, RowMismatch, Value, Values};
 
 /// Appends rows to columns, one column after the other, in the order of the schema: no value is
 /// matched with its kind on its own, as [`Columns::push_row`] has to.
@@ -122,7 +122,7 @@ impl<'a> Filling<'a> {
 
     /// Leaves the next column without values, of rows that had none before: a file of many columns
     /// is read for a few. Its numbers and stamps are then missing in every row, its text is empty;
-    /// rows of such columns are looked at, and neither appended nor picked.
+    /// rows of such columns are examined, and neither appended nor picked.
     pub fn blank(&mut self) {
         self.blank.push(self.next);
         self.next += 1;
@@ -131,9 +131,9 @@ impl<'a> Filling<'a> {
     /// All columns are filled.
     ///
     /// # Errors
-    /// [`RowRefused`] where one of them has another kind, or another number of rows; then none of
+    /// [`RowMismatch`] where one of them has another kind, or another number of rows; then none of
     /// the rows is taken in.
-    pub fn finish(self) -> Result<(), RowRefused> {
+    pub fn finish(self) -> Result<(), RowMismatch> {
         let Self { columns, row_count, next, refused, blank } = self;
         let wanted = columns.row_count + row_count;
         let is_short = |(at, column): (usize, &Column)| {
@@ -152,7 +152,7 @@ impl<'a> Filling<'a> {
             Some(column) => {
                 let row_count = columns.row_count;
                 columns.columns.iter_mut().for_each(|column| column.truncate(row_count));
-                Err(RowRefused { column })
+                Err(RowMismatch { column })
             }
         }
     }
@@ -216,15 +216,15 @@ mod tests {
         filling.texts(["a"].iter());
         filling.u16([1].into_iter());
         filling.u16_if_any([None].into_iter());
-        assert_eq!(filling.finish(), Err(RowRefused { column: 1 }));
+        assert_eq!(filling.finish(), Err(RowMismatch { column: 1 }));
         let mut filling = columns.fill(2);
         filling.texts(["a", "b"].iter());
         filling.u64([1].into_iter());
         filling.u16_if_any([None, None].into_iter());
-        assert_eq!(filling.finish(), Err(RowRefused { column: 1 }));
+        assert_eq!(filling.finish(), Err(RowMismatch { column: 1 }));
         let mut filling = columns.fill(1);
         filling.texts(["a"].iter());
-        assert_eq!(filling.finish(), Err(RowRefused { column: 1 }));
+        assert_eq!(filling.finish(), Err(RowMismatch { column: 1 }));
         assert_eq!(columns, Columns::new(SCHEMA));
     }
 }

@@ -23,17 +23,17 @@ pub trait Collect<S>: Send {
 
 /// Every flow, at each mark those that ended before it.
 #[derive(Debug)]
-pub struct AllEnded<S> {
+pub struct AllFlows<S> {
     ended: Vec<(FlowRecord, S)>,
 }
 
-impl<S> Default for AllEnded<S> {
+impl<S> Default for AllFlows<S> {
     fn default() -> Self {
         Self { ended: Vec::new() }
     }
 }
 
-impl<S: Send> Collect<S> for AllEnded<S> {
+impl<S: Send> Collect<S> for AllFlows<S> {
     type Part = Vec<(FlowRecord, S)>;
     const WANTS_ALL: bool = true;
 
@@ -48,8 +48,8 @@ impl<S: Send> Collect<S> for AllEnded<S> {
 }
 
 /// The flows of most bytes or packets, at the last mark. Ties are broken by
-/// what the flows are, so that every run tells the same ones.
-/// `T` is kept beside each.
+/// what the flows are, so that every run reports the same ones.
+/// `T` is kept with each.
 #[derive(Debug)]
 pub struct Heaviest<T = ()> {
     flow_count: usize,
@@ -124,7 +124,7 @@ impl<T> Heaviest<T> {
 }
 
 impl Heaviest {
-    /// The flows with nothing beside them, heaviest first.
+    /// The flows with nothing kept with them, heaviest first.
     #[must_use]
     pub fn take_records(&mut self) -> Vec<FlowRecord> {
         self.take_sorted().into_iter().map(|(record, ())| record).collect()

@@ -85,8 +85,8 @@ impl Hot {
         self.last = self.last.max(packet.timestamp);
     }
 
-    /// The generation of what the slot holds next. Zero is nobody's, so that a
-    /// state never seen is told apart.
+    /// The generation of what the slot holds next. Zero is never used, so that an unused
+    /// state can be distinguished.
     pub(super) const fn next_generation(&self) -> u32 {
         match self.generation.wrapping_add(1) {
             0 => 1,
@@ -112,7 +112,7 @@ impl Hot {
     }
 }
 
-/// A flow without packets in its present window; its state goes on.
+/// A flow without packets in its present window; its state continues.
 pub(super) fn at_rest(hot: Hot) -> Hot {
     Hot {
         packets: [0; 2],

@@ -42,7 +42,7 @@ pub struct FlowMark {
 /// Why a mark is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MarkKind {
-    /// Time went on, or many packets have come.
+    /// Time advanced, or many packets have come.
     Tick,
     /// The clock was set back to the mark's time.
     Step,
@@ -181,8 +181,8 @@ impl FlowClock {
         FlowMark { watermark: self.latest, kind }
     }
 
-    /// Time goes on although nothing comes: an idle link, also one on which nothing has come
-    /// yet. Whoever writes flows looks after the output at each mark.
+    /// Time continues although nothing comes: an idle link, also one on which nothing has come
+    /// yet. A writer of flows looks after its output at each mark.
     pub fn on_tick(&mut self, time: Timestamp) -> Option<FlowMark> {
         if time <= self.latest {
             return None;
@@ -205,7 +205,7 @@ impl FlowExtract {
         Self { seed, clock, outcome: Outcome::default() }
     }
 
-    /// What became of the packets, and the clock.
+    /// The outcome of the packets, and the clock.
     #[must_use]
     pub fn finish(self) -> (Outcome, FlowClock) {
         (self.outcome, self.clock)

@@ -1,7 +1,7 @@
 //! Flows with what is kept of their packets' own bytes.
 //!
 //! What crosses cores is a [`FlowPacket`], which has no bytes. So where frames themselves are
-//! looked at, one thread reads them and keeps the table as well: it touches each packet once, while
+//! examined, one thread reads them and keeps the table as well: it touches each packet once, while
 //! its headers are still in the cache.
 
 use std::ops::Range;
@@ -10,20 +10,21 @@ use packet::{Batch, Frame, HashSeed};
 
 use super::extract::{FlowClock, FlowMark, FlowPacket};
 use super::options::FlowOptions;
-use super::pass::{Labels, Lens, Now, Pass, PassDone, Piece};
+use super::pass::{Labels, Lens, Now, Pass, PassOutcome, Piece};
 use super::record::{FlowCounts, FlowRecord};
-use super::rest::Left;
+use super::rest::RemainingFlows;
 use super::slab::{FlowSlot, PerFlow, SideSlab};
-use super::table::Ended;
+use super::table::FlowEnd;
 use crate::group::Outcome;
 
-/// Flows handed over at once of those that are left at the end.
+/// Flows handed over per call of those that are left at the end.
 const FLOWS_PER_PIECE: usize = 1 << 12;
 
 /// Decides what is kept for a flow.
 ///
-/// Only [`on_frame`](Self::on_frame) is needed. The others are for who answers while flows go on:
-/// what is asked of many flows at once is gathered, and answered at a [`pause`](Self::on_pause).
+/// Only [`on_frame`](Self::on_frame) is needed. The others are for users that answer while
+/// flows are open: what is asked of many flows together is gathered, and answered at a
+/// [`pause`](Self::on_pause).
 pub trait FromFrames {
     /// What is kept; the default is that of a flow without packets.
     type State: Clone + Default + Send + Sync;
@@ -39,15 +40,16 @@ pub trait FromFrames {
 
     /// A flow has ended, after its last frame. Its state is handed over after the next pause.
     #[inline]
-    fn on_end(&mut self, _state: &mut Self::State, _ended: &Ended) {}
+    fn on_end(&mut self, _state: &mut Self::State, _ended: &FlowEnd) {}
 
     /// All frames of a batch have been taken in, or flows have ended whose states are about to be
-    /// handed over. Every slot that was told and has not ended before still stands for its flow.
+    /// handed over. Every slot that was reported and has not ended before still stands for its
+    /// flow.
     #[inline]
     fn on_pause(&mut self, _states: &mut States<'_, Self::State>) {}
 
-    /// Event time has come so far; what ends by it ends after this. The last mark is told as well,
-    /// and none of the flows that are left then is told to end.
+    /// Event time has come so far; what ends by it ends after this. The last mark is reported as
+    /// well; no end is reported for the flows that are left then.
     #[inline]
     fn on_mark(&mut self, _states: &mut States<'_, Self::State>, _mark: FlowMark) {}
 }
@@ -60,15 +62,15 @@ pub(super) trait OfSlot<S> {
     fn of(&mut self, slot: FlowSlot) -> Option<&mut S>;
 }
 
-impl<S: Clone + Default + Send + Sync> OfSlot<S> for SideSlab<Held<S>> {
+impl<S: Clone + Default + Send + Sync> OfSlot<S> for SideSlab<FlowState<S>> {
     fn of(&mut self, slot: FlowSlot) -> Option<&mut S> {
-        self.existing(slot).map(|Held(state)| state)
+        self.existing(slot).map(|FlowState(state)| state)
     }
 }
 
 impl<'a, S: Clone + Default + Send + Sync> States<'a, S> {
     /// Those that a lens keeps by itself.
-    pub fn in_slab(slab: &'a mut SideSlab<Held<S>>) -> Self {
+    pub fn in_slab(slab: &'a mut SideSlab<FlowState<S>>) -> Self {
         Self(slab)
     }
 }
@@ -83,26 +85,26 @@ impl<S> States<'_, S> {
 
 /// What was kept for a flow.
 #[derive(Clone, Debug, Default)]
-pub struct Held<S>(pub S);
+pub struct FlowState<S>(pub S);
 
-impl<S: Clone + Default + Send + Sync> PerFlow for Held<S> {
+impl<S: Clone + Default + Send + Sync> PerFlow for FlowState<S> {
     fn on_packet(&mut self, _: &FlowPacket) {}
 }
 
 /// A flow that has ended.
-pub type EndedFlow<S> = (FlowRecord, Held<S>);
+pub type EndedFlow<S> = (FlowRecord, FlowState<S>);
 
 /// Who receives flows as they end.
-pub trait TakeEnded<S> {
-    /// Whether it wants any: what nobody takes is neither gathered nor put in order.
+pub trait FlowSink<S> {
+    /// Whether it wants any: what is not taken is neither gathered nor put in order.
     const WANTS_ANY: bool = true;
 
     /// Takes flows that have ended since the last call, in the order of [`FlowRecord::order`].
     fn take(&mut self, flows: &[EndedFlow<S>]);
 }
 
-/// Nobody who wants them.
-impl<S> TakeEnded<S> for () {
+/// Discards them.
+impl<S> FlowSink<S> for () {
     const WANTS_ANY: bool = false;
 
     fn take(&mut self, _: &[EndedFlow<S>]) {}
@@ -113,7 +115,7 @@ pub struct FlowFrames<K: FromFrames, T>(Pass<FrameLens<K, T>>);
 
 /// The lens: what is kept of frames, by flow.
 pub struct FrameLens<K: FromFrames, T> {
-    states: SideSlab<Held<K::State>>,
+    states: SideSlab<FlowState<K::State>>,
     ended: Vec<EndedFlow<K::State>>,
     /// Who decides what is kept.
     pub keep: K,
@@ -121,7 +123,7 @@ pub struct FrameLens<K: FromFrames, T> {
     pub output: T,
 }
 
-impl<K: FromFrames, T: TakeEnded<K::State>> FrameLens<K, T> {
+impl<K: FromFrames, T: FlowSink<K::State>> FrameLens<K, T> {
     /// Nothing kept yet.
     #[must_use]
     pub fn new(keep: K, output: T) -> Self {
@@ -138,12 +140,12 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FrameLens<K, T> {
 }
 
 /// What is left of a run.
-pub struct FramesDone<K, T> {
+pub struct FramesOutcome<K, T> {
     /// Who decided what was kept.
     pub keep: K,
     /// Who received the flows.
     pub output: T,
-    /// What became of the packets.
+    /// The outcome of the packets.
     pub outcome: Outcome,
     /// Event time.
     pub clock: FlowClock,
@@ -151,7 +153,7 @@ pub struct FramesDone<K, T> {
     pub counts: FlowCounts,
 }
 
-impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
+impl<K: FromFrames, T: FlowSink<K::State>> FlowFrames<K, T> {
     /// No flows yet.
     #[must_use]
     pub fn new(options: FlowOptions, seed: HashSeed, keep: K, output: T) -> Self {
@@ -160,33 +162,33 @@ impl<K: FromFrames, T: TakeEnded<K::State>> FlowFrames<K, T> {
 
     /// Hands over the flows that have not ended, and what is left.
     #[must_use]
-    pub fn finish(self) -> FramesDone<K, T> {
-        let PassDone { lens: FrameLens { keep, output, .. }, outcome, clock, counts } =
+    pub fn finish(self) -> FramesOutcome<K, T> {
+        let PassOutcome { lens: FrameLens { keep, output, .. }, outcome, clock, counts } =
             self.0.finish();
-        FramesDone { keep, output, outcome, clock, counts }
+        FramesOutcome { keep, output, outcome, clock, counts }
     }
 }
 
-impl<K: FromFrames, T: TakeEnded<K::State>> Lens for FrameLens<K, T> {
+impl<K: FromFrames, T: FlowSink<K::State>> Lens for FrameLens<K, T> {
     fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
         for &slot in piece.slots {
             self.states.prefetch(slot);
         }
         for (_, frame, packet, slot) in piece.flows() {
-            if let Some(Held(state)) = self.states.state(slot) {
+            if let Some(FlowState(state)) = self.states.state(slot) {
                 self.keep.on_frame(state, &frame, packet, slot);
             }
         }
     }
 
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {
         for ended in ended {
-            if let Some(Held(state)) = self.states.state(ended.slot) {
+            if let Some(FlowState(state)) = self.states.state(ended.slot) {
                 self.keep.on_end(state, ended);
             }
         }
         self.keep.on_pause(&mut States(&mut self.states));
-        for Ended { record, slot, .. } in ended {
+        for FlowEnd { record, slot, .. } in ended {
             let state = self.states.state(*slot).map(std::mem::take);
             if T::WANTS_ANY {
                 self.ended.push((*record, state.unwrap_or_default()));
@@ -210,7 +212,7 @@ impl<K: FromFrames, T: TakeEnded<K::State>> Lens for FrameLens<K, T> {
         }
     }
 
-    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
+    fn on_left(&mut self, left: &RemainingFlows<'_>, _: &Labels) {
         if !T::WANTS_ANY {
             return;
         }
@@ -223,7 +225,7 @@ impl<K: FromFrames, T: TakeEnded<K::State>> Lens for FrameLens<K, T> {
     }
 }
 
-impl<K: FromFrames, T: TakeEnded<K::State>> crate::Stage for FlowFrames<K, T> {
+impl<K: FromFrames, T: FlowSink<K::State>> crate::Stage for FlowFrames<K, T> {
     fn on_batch(&mut self, batch: &Batch<'_>) {
         self.0.on_batch(batch);
     }

@@ -4,7 +4,7 @@
 //! in `docs/guide/flows.md`; the code follows its order.
 //!
 //! - [`FlowExtract`] turns frames into [`FlowPacket`]s, keeps event time and
-//!   tells it to the owners by [`FlowMark`]s;
+//!   reports it to the owners by [`FlowMark`]s;
 //! - [`FlowTable`] keeps the flows of some partitions and gives each packet its
 //!   [`FlowSlot`], by which applications find what they keep for a flow in a
 //!   [`SideSlab`];
@@ -14,7 +14,7 @@
 //! - [`FlowFrames`] is a pass with one lens, which keeps something of each flow's frames.
 //!
 //! Bytes for each flow: 128 in the table, 12 to 24 in its index, and what the
-//! applications keep beside. Fixed: 100 KiB of lists an owner.
+//! applications keep. Fixed: 100 KiB of lists an owner.
 
 mod collect;
 mod entry;
@@ -33,16 +33,16 @@ mod table;
 mod wheel;
 mod with;
 
-pub use collect::{AllEnded, Collect, Heaviest};
+pub use collect::{AllFlows, Collect, Heaviest};
 pub use extract::{FlowClock, FlowExtract, FlowMark, FlowPacket, MarkKind};
 pub use frames::{
-    EndedFlow, FlowFrames, FrameLens, FramesDone, FromFrames, Held, States, TakeEnded,
+    EndedFlow, FlowFrames, FlowSink, FlowState, FrameLens, FramesOutcome, FromFrames, States,
 };
 pub use options::FlowOptions;
 pub use owner::{FlowOwner, FlowPart};
 pub use record::{EndReason, FlowCounts, FlowRecord};
-pub use rest::{FlowRest, Left};
+pub use rest::{FlowRest, RemainingFlows};
 pub use slab::{FlowSlot, PerFlow, SideSlab};
 pub use statistics::{FlowStatistics, SideStatistics, Spread};
-pub use table::{Ended, FlowTable};
+pub use table::{FlowEnd, FlowTable};
 pub use with::With;

@@ -1,4 +1,4 @@
-//! The owning half of flows: a table, what is kept beside it, and what is made of its ends.
+//! The owning half of flows: a table, what is kept with it, and what is made of its ends.
 
 use packet::Timestamp;
 
@@ -8,7 +8,7 @@ use super::options::FlowOptions;
 use super::record::{FlowCounts, FlowRecord};
 use super::rest::FlowRest;
 use super::slab::{FlowSlot, PerFlow, SideSlab};
-use super::table::{Ended, FlowTable};
+use super::table::{FlowEnd, FlowTable};
 use crate::exchange::Own;
 
 /// Packets taken in together: their index words, flows and states are on the
@@ -35,7 +35,7 @@ pub struct FlowPart<P, S> {
     pub counts: FlowCounts,
     /// Flows that have not ended.
     pub live_count: usize,
-    /// The heaviest flows that go on, heaviest first, where they were asked for.
+    /// The heaviest open flows, heaviest first, where they were asked for.
     pub live: Vec<FlowRecord>,
 }
 
@@ -53,7 +53,7 @@ impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
         }
     }
 
-    /// Hands over, at each mark, also the heaviest flows that go on.
+    /// Hands over, at each mark, also the heaviest open flows.
     #[must_use]
     pub fn with_live(mut self, flow_count: usize) -> Self {
         self.live_wanted = flow_count;
@@ -76,7 +76,7 @@ impl<S: PerFlow, C: Collect<S>> FlowOwner<S, C> {
 
     #[inline]
     fn collect_ended(&mut self) {
-        for Ended { record, slot, .. } in self.table.take_ended() {
+        for FlowEnd { record, slot, .. } in self.table.take_ended() {
             self.counts.add(&record);
             let states = &self.states;
             self.collector.offer(record.packets_total(), record.bytes_total(), || {

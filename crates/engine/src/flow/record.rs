@@ -15,7 +15,7 @@ pub enum EndReason {
     Fin,
     /// RST from either side.
     Rst,
-    /// Its window has ended; the flow may go on.
+    /// Its window has ended; the flow may continue.
     Window,
     /// Its partition was full, and it was past the emergency time-out.
     Emergency,
@@ -23,7 +23,7 @@ pub enum EndReason {
     Evicted,
     /// The input has ended, or reading was interrupted.
     End,
-    /// It has not ended: of what is shown while a run goes on.
+    /// It has not ended: of what is shown during a run.
     Open,
 }
 

@@ -1,4 +1,4 @@
-//! The flows that are left at the end: all of them at once would take as much
+//! The flows that are left at the end: all of them together would take as much
 //! memory again, so they stay in their table and are looked up one by one.
 
 use packet::{Timestamp, must};
@@ -15,12 +15,12 @@ pub struct FlowRest<S> {
 }
 
 /// The flows of a pass that had not ended when its input did; lent.
-pub struct Left<'a> {
+pub struct RemainingFlows<'a> {
     table: &'a FlowTable,
     end: Timestamp,
 }
 
-impl<'a> Left<'a> {
+impl<'a> RemainingFlows<'a> {
     /// Those of a table at a time.
     pub(super) const fn new(table: &'a FlowTable, end: Timestamp) -> Self {
         Self { table, end }
@@ -67,7 +67,7 @@ impl<S: PerFlow> FlowRest<S> {
     /// in the order of [`FlowRecord::order`].
     ///
     /// # Errors
-    /// What `take` returns, at once.
+    /// What `take` returns, without searching the table.
     pub fn drain<E>(
         rests: Vec<Self>,
         piece_len: usize,

@@ -7,12 +7,12 @@ use crate::prefetch::{prefer_huge_pages, prefetch};
 const FIRST_LEN: u32 = 1 << 12;
 
 /// Values by number, from 0 on.
-pub(super) struct Segmented<T> {
+pub(super) struct SegmentedVec<T> {
     segments: Vec<Vec<T>>,
     len: u32,
 }
 
-impl<T: Clone> Segmented<T> {
+impl<T: Clone> SegmentedVec<T> {
     pub(super) const fn new() -> Self {
         Self { segments: Vec::new(), len: 0 }
     }
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn numbers_find_what_was_pushed() {
-        let mut values = Segmented::new();
+        let mut values = SegmentedVec::new();
         for value in 0..100_000u32 {
             assert_eq!(values.push(value), value);
         }

@@ -1,11 +1,11 @@
-//! What an application keeps for each flow, beside the flow table.
+//! What an application keeps for each flow, outside the flow table.
 
 pub use packet::FlowSlot;
 use packet::Frame;
 
 use super::extract::FlowPacket;
 use super::pass::Piece;
-use super::segmented::Segmented;
+use super::segmented::SegmentedVec;
 
 /// What is kept for a flow; the default is that of a flow without packets.
 pub trait PerFlow: Clone + Default + Send + Sync {
@@ -36,12 +36,12 @@ const fn is_before(slot: FlowSlot, generation: u32) -> bool {
 
 /// One state for each slot of a flow table, made when its flow is first seen.
 pub struct SideSlab<S> {
-    states: Segmented<(u32, S)>,
+    states: SegmentedVec<(u32, S)>,
 }
 
 impl<S: PerFlow> Default for SideSlab<S> {
     fn default() -> Self {
-        Self { states: Segmented::new() }
+        Self { states: SegmentedVec::new() }
     }
 }
 
@@ -84,7 +84,7 @@ impl<S: PerFlow> SideSlab<S> {
         }
     }
 
-    /// The state of a flow that was looked at before and has not ended.
+    /// The state of a flow that was examined before and has not ended.
     #[inline]
     pub fn existing(&mut self, slot: FlowSlot) -> Option<&mut S> {
         let (generation, state) = self.states.get_mut(slot.index)?;

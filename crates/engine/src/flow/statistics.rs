@@ -116,7 +116,7 @@ impl Spread {
     }
 }
 
-/// Time since an earlier packet; a packet out of order comes at once.
+/// Time since an earlier packet; 0 for a packet out of order.
 fn gap(time: Timestamp, latest: Timestamp) -> u64 {
     u64::try_from(time.since(latest).as_ns()).unwrap_or(0)
 }

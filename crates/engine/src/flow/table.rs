@@ -10,7 +10,7 @@ use super::extract::FlowPacket;
 use super::index::{Index, tag_of};
 use super::options::FlowOptions;
 use super::record::{EndReason, FlowRecord};
-use super::segmented::Segmented;
+use super::segmented::SegmentedVec;
 use super::slab::FlowSlot;
 use super::wheel::{Class, Wheel};
 use crate::partition::{PARTITION_COUNT, Partition};
@@ -25,15 +25,15 @@ pub struct FlowTable {
     flow_count_max: u32,
     flow_counts: [u32; PARTITION_COUNT],
     index: Index,
-    hot: Segmented<Hot>,
-    cold: Segmented<Cold>,
+    hot: SegmentedVec<Hot>,
+    cold: SegmentedVec<Cold>,
     wheel: Wheel,
     /// Slots for flows that begin.
     free: Vec<u32>,
-    /// Slots of flows that ended in this batch: they are still told apart.
+    /// Slots of flows that ended in this batch: they are still distinguished.
     freed: Vec<u32>,
-    ended: Vec<Ended>,
-    /// The time of what is being looked at, for whoever is told of ends.
+    ended: Vec<FlowEnd>,
+    /// The time of what is being examined, for receivers of flow ends.
     now: Timestamp,
     due: Vec<(usize, u32)>,
     /// Where the packets of a batch are looked for first.
@@ -46,13 +46,13 @@ pub struct FlowTable {
 
 /// A flow that has ended, and how that was found out.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct FlowEnd {
     /// The flow.
     pub record: FlowRecord,
     /// Where it stood.
     pub slot: FlowSlot,
     /// The time of the packet or the mark that showed its end, which is mostly later than its
-    /// last packet. The same input tells the same time, whatever its batches.
+    /// last packet. The same input gives the same time, whatever its batches.
     pub seen: Timestamp,
 }
 
@@ -89,8 +89,8 @@ impl FlowTable {
             flow_count_max: u32::try_from(per_partition).unwrap_or(u32::MAX),
             flow_counts: [0; PARTITION_COUNT],
             index: Index::new(),
-            hot: Segmented::new(),
-            cold: Segmented::new(),
+            hot: SegmentedVec::new(),
+            cold: SegmentedVec::new(),
             wheel: Wheel::new(options.idle_timeout.max(FlowOptions::LINGER)),
             free: Vec::new(),
             freed: Vec::new(),
@@ -115,7 +115,7 @@ impl FlowTable {
         self.len() == 0
     }
 
-    /// Asks for what is looked at first for a packet with this hash.
+    /// Asks for what is examined first for a packet with this hash.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
         self.index.prefetch(tag_of(hash));
@@ -149,7 +149,7 @@ impl FlowTable {
     }
 
     /// Adds a packet to the flow in `slot`, if it belongs there and the flow
-    /// goes on with it.
+    /// continues with it.
     #[inline(always)]
     fn add_plain(&mut self, slot: u32, packet: &FlowPacket) -> Option<FlowSlot> {
         let hot = self.hot.get_mut(slot)?;
@@ -171,7 +171,7 @@ impl FlowTable {
     }
 
     /// Flows that have ended since they were last taken.
-    pub fn take_ended(&mut self) -> std::vec::Drain<'_, Ended> {
+    pub fn take_ended(&mut self) -> std::vec::Drain<'_, FlowEnd> {
         self.ended.drain(..)
     }
 
@@ -275,8 +275,8 @@ impl FlowTable {
         slot
     }
 
-    /// Writes what a flow has in its window; the flow goes on in another slot,
-    /// since what applications keep for the window is still looked at.
+    /// Writes what a flow has in its window; the flow continues in another slot,
+    /// since what applications keep for the window is still examined.
     fn move_on(&mut self, slot: u32) -> u32 {
         let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else {
             return slot;
@@ -384,11 +384,11 @@ impl FlowTable {
         if hot.packets_total() > 0 {
             let place = FlowSlot { index: slot, generation: hot.generation };
             let record = record(hot, cold, reason);
-            self.ended.push(Ended { record, slot: place, seen: self.now });
+            self.ended.push(FlowEnd { record, slot: place, seen: self.now });
         }
     }
 
-    /// Why a flow ends, or is written, that no packet came for: told by its
+    /// Why a flow ends, or is written, that no packet came for: derived from its
     /// own stamps, so that it does not matter when that is found out.
     fn reason(&self, hot: &Hot) -> EndReason {
         if hot.has(Hot::CLOSED) {
@@ -418,7 +418,7 @@ impl FlowTable {
         if is_known { reason } else { EndReason::End }
     }
 
-    /// Writes what a flow has in its window, between batches; it goes on with nothing.
+    /// Writes what a flow has in its window, between batches; it continues with nothing.
     fn rest(&mut self, slot: u32) {
         let Some(reason) = self.hot.get(slot).map(|hot| self.reason(hot)) else { return };
         self.hand_over(slot, reason);

@@ -9,7 +9,7 @@
 use packet::{Span, Timestamp, must};
 
 use super::entry::Cold;
-use super::segmented::Segmented;
+use super::segmented::SegmentedVec;
 use crate::partition::PARTITION_COUNT;
 
 /// What a flow is, for the order in which a full partition lets go.
@@ -95,7 +95,7 @@ impl Wheel {
     /// Puts a flow that stands in no list into one.
     pub(super) fn link(
         &mut self,
-        cold: &mut Segmented<Cold>,
+        cold: &mut SegmentedVec<Cold>,
         slot: u32,
         partition: usize,
         class: Class,
@@ -118,7 +118,7 @@ impl Wheel {
     }
 
     /// Takes a flow out of its list.
-    pub(super) fn unlink(&mut self, cold: &mut Segmented<Cold>, slot: u32) {
+    pub(super) fn unlink(&mut self, cold: &mut SegmentedVec<Cold>, slot: u32) {
         let found = must(cold.get(slot), "a flow that is taken out of its list has a slot");
         let Some(&Cold { previous, next, list, .. }) = found else { return };
         if next != NONE
@@ -196,7 +196,7 @@ impl Wheel {
         }
     }
 
-    /// Forgets every list; time goes on from `time`. `lists` gets the head of each, with its
+    /// Forgets every list; time continues from `time`. `lists` gets the head of each, with its
     /// partition, in an order that does not depend on which partitions share the wheel.
     pub(super) fn clear(&mut self, time: Timestamp, lists: &mut Vec<(usize, u32)>) {
         let heads = self.heads.iter_mut().map(|head| std::mem::replace(head, NONE));
@@ -207,7 +207,7 @@ impl Wheel {
     }
 
     /// The flow after `slot` in a list that [`Wheel::advance`] or [`Wheel::clear`] handed out.
-    pub(super) fn after(cold: &Segmented<Cold>, slot: u32) -> Option<u32> {
+    pub(super) fn after(cold: &SegmentedVec<Cold>, slot: u32) -> Option<u32> {
         cold.get(slot).map(|entry| entry.next).filter(|&next| next != NONE)
     }
 

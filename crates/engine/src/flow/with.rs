@@ -7,7 +7,7 @@ use packet::Frame;
 use super::extract::{FlowMark, FlowPacket};
 use super::frames::{FromFrames, OfSlot, States};
 use super::slab::{FlowSlot, PerFlow};
-use super::table::Ended;
+use super::table::FlowEnd;
 
 /// Keeps of a flow what `K` keeps, and what `P` keeps of its packets.
 pub struct With<K, P> {
@@ -47,7 +47,7 @@ impl<K: FromFrames, P: PerFlow> FromFrames for With<K, P> {
         self.keep.on_frame(first, frame, packet, slot);
     }
 
-    fn on_end(&mut self, (first, _): &mut (K::State, P), ended: &Ended) {
+    fn on_end(&mut self, (first, _): &mut (K::State, P), ended: &FlowEnd) {
         self.keep.on_end(first, ended);
     }
 

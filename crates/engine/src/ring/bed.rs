@@ -28,10 +28,10 @@ use loom::{
 /// Each multiplies the orders that a model has to try, and none decides anything.
 const YIELDS_BEFORE_SLEEP: usize = if cfg!(loom) { 0 } else { 16 };
 
-/// One side's bed: whether somebody sleeps there.
+/// One side's bed: whether a thread sleeps there.
 #[derive(Default)]
 pub(super) struct Bed {
-    /// Written by the sleeper before it looks once more; taken back by whoever wakes it.
+    /// Written by the sleeper before it looks once more; taken back by the side that wakes it.
     is_asleep: AtomicBool,
     /// Held by the sleeper from before it writes the flag until it sleeps.
     lying_down: Mutex<()>,
@@ -154,7 +154,7 @@ mod model {
     }
 
     /// In every order of steps all items arrive and both sides leave. A sleeper
-    /// that nobody wakes is a deadlock, which `loom` reports.
+    /// that is never woken is a deadlock, which `loom` reports.
     fn check(count: usize) {
         let order_count = Plain::new(std::sync::atomic::AtomicUsize::new(0));
         let counted = Plain::clone(&order_count);

@@ -1,4 +1,4 @@
-//! Labels by which a set's buckets are looked through at once.
+//! Labels by which a set's buckets are searched together.
 
 /// Buckets of a set.
 pub(super) const WAYS: usize = 16;
@@ -20,7 +20,7 @@ impl Labels {
     }
 }
 
-/// Which labels of a set, looked at through a mask, are this one; `bit` tells which bit each has.
+/// Which labels of a set, compared under a mask, are this one; `bit` returns the bit of each.
 /// Four labels are compared by one number: what is 0 in sixteen bits has no bit that an addition
 /// of ones below the top carries there.
 #[inline(always)]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Sums of every key in the window of the last packet, and what each packet was told.
+/// Sums of every key in the window of the last packet, and what was returned for each packet.
 #[derive(Default)]
 struct Naive {
     window_start: i64,
@@ -60,8 +60,8 @@ proptest! {
         prop_assert_eq!(sketch.len(), naive.keys.len());
     }
 
-    /// More keys than buckets: nothing is told of a key that it did not do, and who was admitted
-    /// at its first packet and never driven out is exact.
+    /// More keys than buckets: nothing is reported of a key that it did not do, and who was
+    /// admitted at its first packet and never driven out is exact.
     #[test]
     fn what_is_told_is_never_more_than_was(
         packets in proptest::collection::vec((0u32..400, 0i64..2_000, 1u32..3_000), 1..3_000),

@@ -9,7 +9,7 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use history::{Ask, History, HistoryOptions};
 use packet::Span;
 use store::query::{Filter, TimeRange, cell};
-use store::{Held, Store, Table, TableLimits};
+use store::{RowChunk, Store, Table, TableLimits};
 
 pub(crate) const HOUR_NS: i64 = 3_600_000_000_000;
 
@@ -146,9 +146,9 @@ pub(crate) fn row(number: u64, ns: Option<i64>) -> Columns {
 }
 
 /// Rows in words, in order of the words.
-pub(crate) fn texts(chunks: &[Held]) -> Vec<String> {
+pub(crate) fn texts(chunks: &[RowChunk]) -> Vec<String> {
     let mut texts = Vec::new();
-    for columns in chunks.iter().map(Held::columns) {
+    for columns in chunks.iter().map(RowChunk::columns) {
         for row in 0..columns.row_count() {
             texts.push(text(columns, row));
         }

@@ -5,7 +5,7 @@ use store::query::{
     Aggregate, Filter, GroupsQuery, Measure, Number, Order, OrderBy, RowsQuery, SeriesQuery,
     TimeRange,
 };
-use store::{Held, TableLimits};
+use store::{RowChunk, TableLimits};
 
 use crate::lent::{Folder, HOUR_NS, Run, SCHEMA, START_NS, options, row, text, texts};
 
@@ -67,7 +67,7 @@ fn words<'a>(found: impl Iterator<Item = (&'a Columns, usize)>) -> Vec<String> {
 
 /// Every query over stored rows and memory finds what it finds over all rows.
 fn compare(run: &Run, all: &[Columns], filter_text: &str, range: TimeRange) {
-    let held = || all.iter().cloned().map(Held::own).collect::<Vec<_>>();
+    let held = || all.iter().cloned().map(RowChunk::own).collect::<Vec<_>>();
     for (order, limit) in [("src_bytes", 7), ("-dst_port,src_bytes", 3), ("-src_bytes", 10_000)] {
         let query = rows(filter_text, range, order, limit);
         let wanted = query.run_on(held(), SCHEMA);
@@ -96,7 +96,7 @@ fn compare(run: &Run, all: &[Columns], filter_text: &str, range: TimeRange) {
         let columns = held.columns();
         let is_wanted = |row: &usize| range.has(columns, time, *row) && filter.has(columns, *row);
         let places: Vec<_> = (0..columns.row_count()).filter(is_wanted).collect();
-        *held = Held::own(columns.picked(&places));
+        *held = RowChunk::own(columns.picked(&places));
     }
     let wanted = RowsQuery { order: Vec::new(), offset: 0, ..rows(filter_text, range, "", 10_000) };
     let mut wanted = words(wanted.run_on(held(), SCHEMA).each());
@@ -158,7 +158,7 @@ fn sums_of_minutes_are_the_sums_of_rows() {
         let at = i64::try_from(number).unwrap();
         let one = row(number, Some(START_NS + at * 3_000_000_000));
         run.table.push(&one);
-        all.push(Held::own(one));
+        all.push(RowChunk::own(one));
         if number % 500 == 1 {
             run.history.flush();
         }
@@ -201,7 +201,7 @@ fn a_long_series_is_read_from_sums() {
     for number in 0..9_000 {
         let one = row(number, Some(START_NS + i64::try_from(number).unwrap() * 1_000_000_000));
         run.table.push(&one);
-        all.push(Held::own(one));
+        all.push(RowChunk::own(one));
         if number == 6_000 {
             run.history.flush();
         }
@@ -241,7 +241,7 @@ fn rows_that_are_in_memory_are_not_read_from_files() {
         let ns = START_NS + i64::try_from(number).unwrap() * 1_000_000_000;
         let one = row(number, Some(ns));
         run.table.push(&one);
-        all.push(Held::own(one));
+        all.push(RowChunk::own(one));
         if number % 100 == 0 {
             run.history.flush();
         }
@@ -284,8 +284,8 @@ fn many_rows_are_summed_up_as_few_are() {
         rows.append(&row(number, Some(START_NS)));
     }
     let query = groups("not dst_port == 445", TimeRange::default());
-    let few = query.run(&[Held::own(rows.clone())], SCHEMA);
-    let many: Vec<_> = (0..COPY_COUNT).map(|_| Held::own(rows.clone())).collect();
+    let few = query.run(&[RowChunk::own(rows.clone())], SCHEMA);
+    let many: Vec<_> = (0..COPY_COUNT).map(|_| RowChunk::own(rows.clone())).collect();
     let many = query.run(&many, SCHEMA);
     assert_eq!((many.searched, many.matched, many.left_out), (220_000, 4, 0));
     for (few, many) in few.rows.iter().zip(&many.rows) {

@@ -4,7 +4,7 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use history::{Ask, History, HistoryError};
 use packet::Span;
 use store::query::{Filter, TimeRange, cell};
-use store::{Held, Store, TableLimits};
+use store::{RowChunk, Store, TableLimits};
 
 use crate::lent::{Folder, HOUR_NS, Run, SCHEMA, START_NS, options, row, texts};
 
@@ -13,7 +13,7 @@ fn rows(numbers: std::ops::Range<u64>, ns: i64) -> impl Iterator<Item = (u64, i6
 }
 
 fn wanted(rows: impl Iterator<Item = (u64, i64)>) -> Vec<String> {
-    let held: Vec<_> = rows.map(|(number, ns)| Held::own(row(number, Some(ns)))).collect();
+    let held: Vec<_> = rows.map(|(number, ns)| RowChunk::own(row(number, Some(ns)))).collect();
     texts(&held)
 }
 
@@ -28,7 +28,7 @@ fn every_kind_comes_back_in_a_later_run() {
     let run = Run::new(&folder);
     assert_eq!(run.history.taken("flows"), 0);
     let mut expected = wanted(rows(0..100, START_NS));
-    expected.extend(texts(&[Held::own(row(100, None))]));
+    expected.extend(texts(&[RowChunk::own(row(100, None))]));
     expected.sort();
     assert_eq!(run.all(), expected);
     run.push(rows(200..300, START_NS + HOUR_NS));

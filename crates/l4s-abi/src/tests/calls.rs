@@ -40,20 +40,21 @@ fn packets_come_and_go_and_are_counted() {
         let mut entry = [0; 24];
         // SAFETY: a router that is not freed, and 24 bytes.
         let entered = unsafe { wl_router_arrive(router, tag * MS, 1_500, 1, tag, &mut entry) };
-        assert_eq!(entered, WlEntered { queue: 0, outcome: 0 });
+        assert_eq!(entered, WlEnqueueOutcome { queue: 0, outcome: 0 });
         journal.extend(entry);
     }
     // SAFETY: a router that is not freed.
     let state = unsafe { wl_router_state(router, 3 * MS) };
     assert_eq!((state.packets, state.bytes, state.delay_ns), ([3, 0], [4_500, 0], [3 * MS, 0]));
-    let mut left = WlLeft::default();
+    let mut left = WlDeparture::default();
     for tag in 0..3_u64 {
         let mut entry = [0; 24];
         // SAFETY: a router that is not freed, room for one that leaves, and 24 bytes.
         assert!(unsafe { wl_router_leave(router, 3 * MS, &mut left, &mut entry) });
         let mark = if tag < 2 { 2 } else { 0 };
-        let wanted = WlLeft { tag, entered_ns: tag * MS, len: 1_500, mark, ..WlLeft::default() };
-        assert_eq!(left, WlLeft { ecn: if mark == 2 { 3 } else { 1 }, ..wanted });
+        let wanted =
+            WlDeparture { tag, entered_ns: tag * MS, len: 1_500, mark, ..WlDeparture::default() };
+        assert_eq!(left, WlDeparture { ecn: if mark == 2 { 3 } else { 1 }, ..wanted });
         journal.extend(entry);
     }
     // SAFETY: a router that is not freed; nothing waits, so that nothing is written.
@@ -65,7 +66,7 @@ fn packets_come_and_go_and_are_counted() {
     unsafe { wl_router_free(router) };
     let again = dualq::Router::new("step=1ms".parse().unwrap(), 1, 0).unwrap();
     let replayed = l4s::journal::replay(again, &journal);
-    assert_eq!(replayed, l4s::journal::Replayed { calls: 6, first_difference: None });
+    assert_eq!(replayed, l4s::journal::ReplayOutcome { calls: 6, first_difference: None });
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn a_marker_wants_a_control_and_a_model() {
 fn null_is_answered_with_nothing() {
     // SAFETY: null, which all of these take.
     let entered = unsafe { wl_router_arrive(null_mut(), 0, 1, 1, 0, null_mut()) };
-    assert_eq!(entered, WlEntered::default());
+    assert_eq!(entered, WlEnqueueOutcome::default());
     // SAFETY: as above.
     assert!(!unsafe { wl_router_leave(null_mut(), 0, null_mut(), null_mut()) });
     // SAFETY: as above.
@@ -137,7 +138,7 @@ fn null_is_answered_with_nothing() {
     assert_eq!(unsafe { wl_steering_counts(null()) }, WlSteeringCounts::default());
     // SAFETY: as above.
     let marked = unsafe { wl_marker_leave(null_mut(), 0, 1, 1, 1_500, 1) };
-    assert_eq!(marked, WlMarked { number: u64::MAX, ecn: 1 });
+    assert_eq!(marked, WlMarking { number: u64::MAX, ecn: 1 });
     // SAFETY: as above.
     unsafe { wl_marker_acknowledge(null_mut(), 0, 0, 0) };
     // SAFETY: as above.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::mem::{offset_of, size_of};
 
 use crate::{
-    WlCounts, WlEntered, WlLeft, WlMarked, WlMarkerCounts, WlRecord, WlState, WlSteeringCounts,
+    WlCounts, WlDeparture, WlEnqueueOutcome, WlMarkerCounts, WlMarking, WlRecord, WlState,
+    WlSteeringCounts,
 };
 
 fn header() -> String {
@@ -53,10 +54,10 @@ macro_rules! ours {
 #[test]
 fn structures_are_laid_out_alike() {
     let header = header();
-    assert_eq!(fields(&header, "wl_entered"), ours!(WlEntered, queue, outcome));
+    assert_eq!(fields(&header, "wl_enqueue_outcome"), ours!(WlEnqueueOutcome, queue, outcome));
     assert_eq!(
-        fields(&header, "wl_left"),
-        ours!(WlLeft, tag, entered_ns, len, ecn, queue, outcome, mark)
+        fields(&header, "wl_departure"),
+        ours!(WlDeparture, tag, entered_ns, len, ecn, queue, outcome, mark)
     );
     assert_eq!(
         fields(&header, "wl_counts"),
@@ -75,7 +76,7 @@ fn structures_are_laid_out_alike() {
     );
     assert_eq!(fields(&header, "wl_state"), ours!(WlState, packets, bytes, delay_ns, probability));
     assert_eq!(fields(&header, "wl_steering_counts_of"), ours!(WlSteeringCounts, asked, remarked));
-    assert_eq!(fields(&header, "wl_marked"), ours!(WlMarked, number, ecn));
+    assert_eq!(fields(&header, "wl_marking"), ours!(WlMarking, number, ecn));
     assert_eq!(
         fields(&header, "wl_marker_counts_of"),
         ours!(WlMarkerCounts, asked, kept, remarked, silent, unknown, limited, rare)

@@ -15,7 +15,7 @@ pub(super) struct Start {
 }
 
 /// Bytes in flight and delivered, of one queue. By Little's law a packet takes as long as the
-/// bytes in flight take at the rate of delivery, whoever else fills the queue.
+/// bytes in flight take at the rate of delivery, whichever other flows fill the queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pipe {
     packets: u32,

@@ -4,13 +4,13 @@ use std::fmt;
 
 use dualq::Queue;
 
-use super::{History, HistorySettings, Leaving, Query};
+use super::{History, HistorySettings, Query, SentPacket};
 
 /// A packet of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
     /// The packet, and when it left.
-    pub leaving: Leaving,
+    pub leaving: SentPacket,
     /// Which queue it took.
     pub queue: Queue,
     /// When its acknowledgement arrived, if one did.
@@ -45,7 +45,7 @@ pub trait Follow {
     /// A packet was acknowledged, as [`History::acknowledge`] has it.
     fn acknowledge(&mut self, number: u64, at_ns: u64, latency_ns: Option<u64>);
     /// A packet leaves; its number.
-    fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64;
+    fn leave(&mut self, packet: &SentPacket, queue: Queue) -> u64;
 }
 
 /// Lets a follower see packets and acknowledgements of one sender as it did.
@@ -100,7 +100,7 @@ impl Follow for Reader {
         self.history.acknowledge(number, at_ns, latency_ns);
     }
 
-    fn leave(&mut self, packet: &Leaving, queue: Queue) -> u64 {
+    fn leave(&mut self, packet: &SentPacket, queue: Queue) -> u64 {
         if self.history.advance(packet.at_ns) {
             let tokens = self.history.tokens();
             self.rows.tokens.extend(tokens.iter().flatten());

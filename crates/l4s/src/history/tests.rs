@@ -4,8 +4,8 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-fn packet(at_ns: u64, flow: u32) -> Leaving {
-    Leaving { at_ns, flow, receiver: 1, size: 1_500 }
+fn packet(at_ns: u64, flow: u32) -> SentPacket {
+    SentPacket { at_ns, flow, receiver: 1, size: 1_500 }
 }
 
 fn history() -> History {
@@ -96,7 +96,10 @@ fn what_is_kept_is_bounded_and_what_is_let_go_is_counted() {
     }
     assert_eq!(history.in_flight.len(), 10);
     assert_eq!(history.flows.len(), 5);
-    assert_eq!(history.forgotten(), Forgotten { unanswered: 0, no_room: 90, flow_no_room: 95 });
+    assert_eq!(
+        history.forgotten(),
+        EvictionCounts { unanswered: 0, no_room: 90, flow_no_room: 95 }
+    );
     for _ in 0..1_000 {
         history.acknowledge(99, 100, Some(1));
     }

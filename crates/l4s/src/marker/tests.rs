@@ -1,8 +1,8 @@
 use super::*;
 use crate::predictor::tests::{MS, constant};
 
-fn packet(at_ns: u64) -> Leaving {
-    Leaving { at_ns, flow: 1, receiver: 1, size: 1_500 }
+fn packet(at_ns: u64) -> SentPacket {
+    SentPacket { at_ns, flow: 1, receiver: 1, size: 1_500 }
 }
 
 /// 5 ms are enough, for a single packet too.

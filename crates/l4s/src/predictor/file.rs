@@ -12,7 +12,7 @@ use model::encoder::{Encoder, EncoderError, EncoderShape, Head, WINDOW_MAX};
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 
-use super::Lent;
+use super::ExternalNetwork;
 use crate::history::{HistorySettings, QUERY_LEN, QUERY_NAMES, TOKEN_LEN, TOKEN_NAMES};
 
 /// Bytes of a file at most.
@@ -29,7 +29,7 @@ const WANTED: &str = "wanted: a model of `wirelens train l4s`";
 pub struct ModelError(String);
 
 impl ModelError {
-    /// What was seen and what was wanted, of whoever lends a network.
+    /// What was seen and what was wanted, reported by the provider of a network.
     #[must_use]
     pub fn new(text: impl fmt::Display) -> Self {
         Self(text.to_string())
@@ -86,7 +86,7 @@ pub(super) struct Causal {
 #[derive(Clone, Debug)]
 pub(super) enum Network {
     Causal(Box<Causal>),
-    Lent(Arc<dyn Lent>),
+    Lent(Arc<dyn ExternalNetwork>),
 }
 
 impl PartialEq for Network {
@@ -141,14 +141,14 @@ impl Model {
         Ok(said.model(Network::Causal(Box::new(Causal { encoder: Arc::new(encoder), head }))))
     }
 
-    /// A model whose network others run: `said` is what stands beside its file, and `lend` is given
+    /// A model whose network others run: `said` is the metadata of its file, and `lend` is given
     /// the window.
     ///
     /// # Errors
     /// [`ModelError`], for the first thing that cannot be.
     pub fn lent(
         said: &[u8],
-        lend: impl FnOnce(usize) -> Result<Arc<dyn Lent>, ModelError>,
+        lend: impl FnOnce(usize) -> Result<Arc<dyn ExternalNetwork>, ModelError>,
     ) -> Result<Self, ModelError> {
         let said = Said::read(said, FORMAT_ONNX)?;
         let network = lend(said.window)?;

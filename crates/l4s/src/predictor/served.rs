@@ -11,7 +11,7 @@ use super::{Model, ModelError};
 use crate::history::TOKEN_LEN;
 
 /// A whole network that others run, such as one in ONNX; what predictors open to score.
-pub trait Lent: fmt::Debug + Send + Sync {
+pub trait ExternalNetwork: fmt::Debug + Send + Sync {
     /// Makes it ready to score.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ pub trait Score: fmt::Debug + Send {
 
 /// A network at work.
 #[derive(Debug)]
-pub(super) enum Served {
+pub(super) enum NetworkState {
     /// Keys and values are kept, so that a token is encoded once.
     Causal {
         state: Box<EncoderState>,
@@ -49,7 +49,7 @@ pub(super) enum Served {
     Lent { network: Box<dyn Score>, tokens: VecDeque<[f32; TOKEN_LEN]>, window: usize },
 }
 
-impl Served {
+impl NetworkState {
     pub(super) fn new(model: &Model) -> Result<Self, ModelError> {
         let window = model.window();
         match model.network() {
@@ -128,7 +128,8 @@ impl Served {
     }
 }
 
-/// Whether one network can go on where the other was: encoders of one shape, or the same lent one.
+/// Whether one network can continue where the other was: encoders of one shape, or the same lent
+/// one.
 pub(super) fn goes_on(one: &Model, other: &Model) -> bool {
     let is_alike = match (one.network(), other.network()) {
         (Network::Causal(one), Network::Causal(other)) => {

@@ -107,7 +107,7 @@ fn packets(latency_ns: impl Fn(u64) -> u64) -> Vec<Packet> {
         let at_ns = at * MS / 2;
         let latency_ns = latency_ns(at);
         Packet {
-            leaving: Leaving { at_ns, flow: (at % 3) as u32, receiver: 0, size: 1_500 },
+            leaving: SentPacket { at_ns, flow: (at % 3) as u32, receiver: 0, size: 1_500 },
             queue: if at.is_multiple_of(5) { Queue::Classic } else { Queue::L4s },
             acked_ns: Some(at_ns + latency_ns),
             latency_ns: Some(latency_ns),
@@ -143,7 +143,7 @@ fn another_model_takes_over_without_a_pause() {
     let model = drawn();
     let settings = model.settings();
     let mut predictor = Predictor::new(Arc::new(model.clone()), settings).unwrap();
-    let packet = |at_ns| Leaving { at_ns, flow: 0, receiver: 0, size: 1_500 };
+    let packet = |at_ns| SentPacket { at_ns, flow: 0, receiver: 0, size: 1_500 };
     predictor.predict(&packet(0));
     let number = predictor.leave(&packet(0), Queue::L4s);
     predictor.acknowledge(number, 40 * MS, Some(40 * MS));
@@ -158,7 +158,7 @@ fn another_model_takes_over_without_a_pause() {
 #[derive(Debug)]
 struct Counting;
 
-impl Lent for Counting {
+impl ExternalNetwork for Counting {
     fn open(&self) -> Result<Box<dyn Score>, ModelError> {
         Ok(Box::new(Self))
     }
@@ -209,7 +209,7 @@ fn a_lent_network_is_not_tuned_and_may_take_turns_with_others() {
     let mut predictor = Predictor::new(Arc::clone(&model), settings).unwrap();
     let refused = predictor.tune(TuningSettings::default()).unwrap_err().to_string();
     assert!(refused.starts_with("a model in ONNX cannot be fine-tuned; wanted"), "{refused}");
-    let packet = |at_ns| Leaving { at_ns, flow: 0, receiver: 0, size: 1_500 };
+    let packet = |at_ns| SentPacket { at_ns, flow: 0, receiver: 0, size: 1_500 };
     for at in 0..20 {
         predictor.predict(&packet(at * 10 * MS));
         let number = predictor.leave(&packet(at * 10 * MS), Queue::L4s);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::encoder::{Change, NONE_BEFORE};
 
-use crate::history::{Leaving, QUERY_LEN, Query};
+use crate::history::{QUERY_LEN, Query, SentPacket};
 
 /// Packets of a block at most.
 const BLOCK_LEN_MAX: usize = 512;
@@ -149,7 +149,7 @@ impl Recorder {
 
     /// A packet leaves under this number, one above the last one's: the encoder's output and the
     /// query that its prediction read.
-    pub fn leave(&mut self, number: u64, packet: &Leaving, output: &[f32], query: &Query) {
+    pub fn leave(&mut self, number: u64, packet: &SentPacket, output: &[f32], query: &Query) {
         if number != self.first + self.len() as u64 {
             // The numbering began again.
             self.clear(self.width);

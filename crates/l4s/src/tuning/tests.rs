@@ -5,7 +5,7 @@ use dualq::{Draws, OfQueue, Queue};
 use model::encoder::{Change, EncoderState, NONE_BEFORE};
 
 use super::*;
-use crate::history::{Follow, Leaving, Packet, QUERY_LEN, Rows, TOKEN_LEN, replay, rows};
+use crate::history::{Follow, Packet, QUERY_LEN, Rows, SentPacket, TOKEN_LEN, replay, rows};
 use crate::predictor::Predictions;
 use crate::predictor::tests::{MS, constant, drawn};
 use crate::{Model, Predictor};
@@ -24,7 +24,12 @@ fn packets(count: u64, seed: u64) -> Vec<Packet> {
         let (is_lost, is_again) =
             (draws.bits().is_multiple_of(15), draws.bits().is_multiple_of(12));
         Packet {
-            leaving: Leaving { at_ns, flow: (draws.bits() % 3) as u32, receiver: 0, size: 1_500 },
+            leaving: SentPacket {
+                at_ns,
+                flow: (draws.bits() % 3) as u32,
+                receiver: 0,
+                size: 1_500,
+            },
             queue: if draws.bits().is_multiple_of(3) { Queue::Classic } else { Queue::L4s },
             acked_ns: (!is_lost).then_some(at_ns + latency_ns),
             latency_ns: (!is_lost && !is_again).then_some(latency_ns),
@@ -185,7 +190,7 @@ fn what_is_recorded_is_bounded_and_what_is_dropped_is_counted() {
     let mut recorder = Recorder::new(settings, 1);
     let query = crate::history::History::new(drawn().settings()).query(&all[0].leaving, Queue::L4s);
     for number in 0..10_000 {
-        let packet = Leaving { at_ns: number, flow: number as u32, ..all[0].leaving };
+        let packet = SentPacket { at_ns: number, flow: number as u32, ..all[0].leaving };
         recorder.leave(number, &packet, &[0.0], &query);
         recorder.acknowledge(number, number + 1, Some(MS));
     }
@@ -256,8 +261,8 @@ fn no_tuning_depends_on_a_later_acknowledgement() {
     }
 }
 
-fn leaving(at_ns: u64) -> Leaving {
-    Leaving { at_ns, flow: 0, receiver: 0, size: 1_500 }
+fn leaving(at_ns: u64) -> SentPacket {
+    SentPacket { at_ns, flow: 0, receiver: 0, size: 1_500 }
 }
 
 /// Lets packets leave until a tuning has ended; how many milliseconds of their time that took.

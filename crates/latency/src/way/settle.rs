@@ -4,9 +4,9 @@ use packet::wire::tcp::SeqNumber;
 use packet::{Span, Timestamp};
 
 use super::Way;
-use crate::context::{Context, Found};
+use crate::context::{Context, PacketContext};
 use crate::outstanding::Waiting;
-use crate::sample::{Echo, Held, Method, Missing, TakeSamples};
+use crate::sample::{AckDelay, Echo, Method, MissingReason, TakeSamples};
 use crate::segment::Segment;
 
 /// Packets that one SACK block is looked up in at most; those beyond are measured by a later one,
@@ -52,12 +52,12 @@ impl Way {
             if packet.has(Waiting::RESENT) {
                 match self.answers(&packet, segment) {
                     Answers::Original => method = Method::AckTimestamp,
-                    Answers::Copy => missing = Some(Missing::Lost),
-                    Answers::Unknown => missing = Some(Missing::Ambiguous),
+                    Answers::Copy => missing = Some(MissingReason::Lost),
+                    Answers::Unknown => missing = Some(MissingReason::Ambiguous),
                 }
                 waits |= missing.is_some();
             } else if waits || packet.time < latest {
-                missing = Some(Missing::Blocked);
+                missing = Some(MissingReason::Blocked);
             }
             latest = latest.max(packet.time);
             if let Some(missing) = missing {
@@ -65,12 +65,12 @@ impl Way {
                 continue;
             }
             let is_trigger = trigger.is_none_or(|(place, _)| place == index);
-            let mut found = Found::new(method, echo_if(is_trigger, echo));
+            let mut found = PacketContext::new(method, echo_if(is_trigger, echo));
             if is_trigger && is_exact {
                 found.is_answered = true;
-                found.held = if is_lone { Held::Lone } else { Held::No };
+                found.held = if is_lone { AckDelay::Lone } else { AckDelay::No };
             } else {
-                found.held = Held::Covered;
+                found.held = AckDelay::Covered;
                 found.wait_ns = trigger.and_then(|(_, time)| wait(packet.time, time));
                 found.wait_ns = found.wait_ns.filter(|_| is_exact);
             }
@@ -92,16 +92,18 @@ impl Way {
             let missing = match (copy.ticks(), segment.ticks) {
                 (Some(sent), Some((_, echo))) if echo == sent => None,
                 (Some(sent), Some((_, echo))) if is_tick_before(echo, sent) => {
-                    Some(Missing::Needless)
+                    Some(MissingReason::Needless)
                 }
-                _ => Some(Missing::Ambiguous),
+                _ => Some(MissingReason::Ambiguous),
             };
             if let Some(missing) = missing {
                 self.miss(&copy, missing, context);
                 continue;
             }
-            let found =
-                Found { is_answered: true, ..Found::new(Method::AckTimestamp, Echo::default()) };
+            let found = PacketContext {
+                is_answered: true,
+                ..PacketContext::new(Method::AckTimestamp, Echo::default())
+            };
             self.find(&copy, segment.time, found, context);
         }
     }
@@ -207,11 +209,11 @@ impl Way {
             }
             packet.flags |= Waiting::DONE;
             let packet = *packet;
-            let mut found = Found::new(Method::Sack, Echo::default());
+            let mut found = PacketContext::new(Method::Sack, Echo::default());
             if index == place {
                 found.is_answered = true;
             } else {
-                found.held = Held::Covered;
+                found.held = AckDelay::Covered;
                 found.wait_ns = wait(packet.time, time);
             }
             self.find(&packet, segment.time, found, context);
@@ -230,7 +232,7 @@ impl Way {
         self.totals.retransmissions += u64::from(count);
         self.outstanding.resend(copy.seq, copy.end);
         copy.flags |= Waiting::COPY;
-        self.miss(&copy, Missing::Ambiguous, context);
+        self.miss(&copy, MissingReason::Ambiguous, context);
     }
 
     /// A latency is found.
@@ -239,17 +241,17 @@ impl Way {
         &mut self,
         packet: &Waiting,
         now: Timestamp,
-        found: Found,
+        found: PacketContext,
         context: &mut Context<'_, T>,
     ) {
         let Ok(latency_ns) = u64::try_from(now.since(packet.time).as_ns()) else {
-            return self.miss(packet, Missing::ClockStep, context);
+            return self.miss(packet, MissingReason::ClockStep, context);
         };
-        let is_prompt = found.held == Held::No;
+        let is_prompt = found.held == AckDelay::No;
         match found.held {
-            Held::No => {}
-            Held::Covered => self.totals.held_covered += 1,
-            Held::Lone => self.totals.held_lone += 1,
+            AckDelay::No => {}
+            AckDelay::Covered => self.totals.held_covered += 1,
+            AckDelay::Lone => self.totals.held_lone += 1,
         }
         if found.is_answered && is_prompt {
             self.rtt.add(latency_ns, context.buckets);
@@ -264,7 +266,7 @@ impl Way {
     pub(crate) fn miss<T: TakeSamples>(
         &mut self,
         packet: &Waiting,
-        missing: Missing,
+        missing: MissingReason,
         context: &mut Context<'_, T>,
     ) {
         self.totals.missing[missing as usize] += 1;

@@ -13,7 +13,7 @@ use crate::simd::{self, Path};
 
 mod changes;
 
-use changes::Counted;
+use changes::BatchSums;
 pub use changes::{Change, NONE_BEFORE};
 
 /// Rows of a minibatch at most.
@@ -209,7 +209,7 @@ impl<'a> Examples<'a> {
             let [score] = scores;
             Ok(score)
         };
-        let mut counted = Counted::default();
+        let mut counted = BatchSums::default();
         let (mut error_sum, mut weight_sum) = (0.0, 0.0);
         for &example in chosen {
             let (at, found) = (example as usize, score(example)?);
@@ -299,7 +299,7 @@ pub struct HeadTrainer {
     inner: Vec<Group>,
     scores: Vec<f32>,
     slopes: Vec<f32>,
-    counted: Counted,
+    counted: BatchSums,
     scratch: Scratch,
     draws: u64,
 }
@@ -351,7 +351,7 @@ impl HeadTrainer {
             inner: Vec::new(),
             scores: Vec::new(),
             slopes: Vec::new(),
-            counted: Counted::default(),
+            counted: BatchSums::default(),
             scratch: Scratch::default(),
             draws: settings.seed,
         })

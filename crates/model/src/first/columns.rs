@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::block::Block;
     use crate::schema::Headers;
-    use crate::subscription::{Subscription, Wanted};
+    use crate::subscription::{Subscription, SubscriptionRequest};
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
@@ -188,7 +188,8 @@ mod tests {
             let features = FlowFeatures::new(headers, &blocks, payload_bytes, packets, &[]);
             let features = features.unwrap();
             let layout = features.layout();
-            let some = Subscription::new(&Wanted { layout, ..Wanted::default() }).unwrap();
+            let request = SubscriptionRequest { layout, ..SubscriptionRequest::default() };
+            let some = Subscription::new(&request).unwrap();
             let all = (0..packets).flat_map(|packet| layout.columns().map(move |n| (packet, n)));
             let names: Vec<_> = all.map(|(packet, name)| format!("pkt{packet}_{name}")).collect();
             let all = BitColumns::new(&features, &names).unwrap();

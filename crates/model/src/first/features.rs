@@ -11,7 +11,7 @@ use crate::schema::{FeatureSchema, Headers};
 use crate::subscription::DEPTH_MAX;
 use crate::trees::{Forest, NUMBER_COUNT_MAX, ROW_LEN_MAX};
 
-/// The features of a flow: header bits of its first packets, and numbers beside them.
+/// The features of a flow: header bits of its first packets, and numbers in addition to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlowFeatures {
     headers: Headers,

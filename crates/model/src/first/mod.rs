@@ -3,7 +3,7 @@
 //!
 //! [`FlowFeatures`] says which there are, [`FirstPackets`] keeps what they are made of. A row is
 //! the compact records of the first packets ([`Layout::fill`](crate::Layout::fill)), and numbers
-//! beside them. A row of fewer packets is the beginning of one of more: models that look at
+//! in addition to them. A row of fewer packets is the beginning of one of more: models that look at
 //! different numbers of packets are given the same state.
 //!
 //! All numbers are rounded to 32-bit floating point: what a trainer that casts its rows to that saw
@@ -126,7 +126,7 @@ impl FirstPackets {
         out.extend(features.numbers().iter().map(|&number| self.number(features.layout(), number)));
     }
 
-    /// Bytes that it keeps beside itself, with the room that its lists have.
+    /// Bytes that it allocates, with the room that its lists have.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.records.capacity() + self.steps.size_bytes()

@@ -1,8 +1,9 @@
-//! Numbers that stand beside the header bits of a flow's first packets, and their names.
+//! Numbers in addition to the header bits of a flow's first packets, and their names.
 
 use std::fmt;
 
-/// One number of a flow. Packets count from 0; what is not there has a value of its own, told here.
+/// One number of a flow. Packets count from 0; what is not there has a value of its own, given
+/// here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Number {
     /// IP protocol.

@@ -3,7 +3,7 @@ use packet::{FlowDirection, Frame, LinkType, Record, Timestamp};
 
 use super::*;
 use crate::schema::Headers;
-use crate::subscription::{Subscription, Wanted};
+use crate::subscription::{Subscription, SubscriptionRequest};
 use crate::{FeatureSchema, Forest};
 
 const INNERMOST: Headers = Headers::Innermost;
@@ -166,12 +166,13 @@ fn what_cannot_be_is_named() {
     assert_eq!(FlowFeatures::of_all([]), Err(FeaturesError::Packets(0)));
 }
 
-/// As `sha256sum` has it of the text. Whoever has to change it has changed what models with
+/// As `sha256sum` has it of the text. A change of it changes what models with
 /// numbers were trained on.
 #[test]
 fn hashes_are_the_same_for_ever() {
     let bits = features(2, 3, &[]);
-    let wanted = Wanted { layout: bits.layout(), depth: 3, ..Wanted::default() };
+    let wanted =
+        SubscriptionRequest { layout: bits.layout(), depth: 3, ..SubscriptionRequest::default() };
     let subscription = Subscription::new(&wanted).unwrap();
     assert_eq!(bits.schema(), FeatureSchema::of_flows(&subscription, INNERMOST));
     let names = ["protocol", "pkt1_gap_ns", "pkt0_byte_0"].map(str::to_owned);

@@ -1,4 +1,5 @@
-//! DHCP: which options a client sends and asks for tells its system; addresses and names tell it.
+//! DHCP: which options a client sends and asks for shows its system; addresses and names identify
+//! it.
 
 use super::{View, part, word};
 

@@ -1,4 +1,4 @@
-//! Headers without what tells units and networks.
+//! Headers without what identifies units and networks.
 
 use super::{View, part};
 

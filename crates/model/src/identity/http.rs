@@ -76,7 +76,7 @@ pub(super) fn message(view: &mut View<'_>, bytes: &[u8]) {
 }
 
 /// A path or a status stays, behind the method; a query does not, nor a target that names a host
-/// or somebody.
+/// or a user.
 fn first_line(view: &mut View<'_>, line: &[u8]) {
     let space = |byte: &u8| *byte == b' ';
     let start = line.iter().position(space).map_or(line.len(), |at| at + 1);

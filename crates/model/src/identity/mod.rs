@@ -109,7 +109,7 @@ impl<'a> View<'a> {
         self.mark(len);
     }
 
-    /// Says of so many bytes that they are there, a byte of eight at once.
+    /// Says of so many bytes that they are there, a byte of eight together.
     fn mark(&mut self, len: usize) {
         let end = self.at + len;
         while self.at < end {

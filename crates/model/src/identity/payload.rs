@@ -1,4 +1,4 @@
-//! Payload without what tells units and networks.
+//! Payload without what identifies units and networks.
 //!
 //! Which protocol it is of is decided by a registered port of either side, or by how it begins.
 

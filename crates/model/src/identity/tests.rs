@@ -76,7 +76,7 @@ impl Unit {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
-    /// Two units that send the same cannot be told apart, whatever they are called.
+    /// Two units that send the same cannot be distinguished, whatever they are called.
     #[test]
     fn headers_tell_no_unit(
         one in any_unit(), other in any_unit(), is_v6: bool, ways in 0..8_u8, more in 0..8_u8,

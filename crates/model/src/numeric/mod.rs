@@ -1,9 +1,9 @@
 //! Forests of small trees over numbers: a question for each packet, not for each flow.
 //!
-//! Trees have any shape. They are walked without branches, several rows at once: a node is eight
+//! Trees have any shape. They are walked without branches, several rows together: a node is eight
 //! bytes, children stand side by side, and a leaf's only child is itself, so that a walk of as
 //! many steps as its tree is deep ends at a leaf wherever it got there. Values lie column by
-//! column, as whoever computes them for many packets has them anyway.
+//! column, which is how they are computed for many packets anyway.
 //!
 //! Scores are those of scikit-learn's `predict_proba`: numbers are of 32 bits, and go left where
 //! they are at most the threshold of 64 bits. No number of 32 bits lies between that threshold and
@@ -35,7 +35,7 @@ const LANES: usize = 8;
 /// and the weights of the classes there. A leaf's children are −1.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TreeArrays {
-    /// The column that is compared; not looked at in a leaf.
+    /// The column that is compared; ignored in a leaf.
     pub feature: Vec<i64>,
     /// At most this: to the left.
     pub threshold: Vec<f64>,

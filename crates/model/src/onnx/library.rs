@@ -23,8 +23,8 @@ pub struct Library {
 impl Library {
     /// Loads the shared library at `path`, or gives the one that was loaded from there before.
     ///
-    /// Its code runs from here on: a caller takes the path from whoever started the process, never
-    /// from a model.
+    /// Its code runs from here on: a caller takes the path from the user that started the process,
+    /// never from a model.
     ///
     /// # Errors
     /// [`OnnxError::Library`] where there is no such library or it is older than 1.17,

@@ -16,7 +16,7 @@
 //! A [`WindowFile`] is of another kind: it scores queries about a window of tokens.
 //!
 //! ONNX Runtime may add in another order for one row than for several, so a probability may differ
-//! by some 10⁻⁷ with the rows beside it. Where that must not be, rows are scored
+//! by some 10⁻⁷ with the rows scored with it. Where that must not be, rows are scored
 //! [one by one](OnnxModel::one_by_one).
 
 mod columns;
@@ -45,7 +45,7 @@ pub const FILE_LEN_MAX: usize = 256 << 20;
 /// Columns of a model's input.
 pub const COLUMN_COUNT_MAX: usize = 1 << 16;
 
-/// Rows that the library is given at once: what it allocates for them is bounded by it.
+/// Rows that the library is given per call: what it allocates for them is bounded by it.
 const ROWS_TOGETHER: usize = 64;
 /// How far the probabilities of a row may be from 1 together: those of 32 bits are rounded.
 const SUM_SLACK: f64 = 1e-3;
@@ -166,7 +166,7 @@ impl OnnxFile {
     }
 
     /// Adds a row: the records of a flow's first packets, one behind the other, and the numbers
-    /// beside them. Packets that are not there are left out at the end, or zeros.
+    /// in addition to them. Packets that are not there are left out at the end, or zeros.
     ///
     /// # Errors
     /// [`OnnxError`], where the row is not one of this model's; then it is not added.
@@ -200,13 +200,13 @@ impl OnnxFile {
 
 impl OnnxModel {
     /// The same model, which gives the library one row at a time: what it says of a row is then
-    /// the same beside any other rows.
+    /// the same whatever other rows are scored with it.
     #[must_use]
     pub fn one_by_one(self) -> Self {
         Self { rows_together: 1, ..self }
     }
 
-    /// How many classes it tells apart.
+    /// How many classes it distinguishes.
     #[must_use]
     pub fn class_count(&self) -> usize {
         self.file.wiring.class_count
@@ -313,7 +313,7 @@ fn named<'a>(outlets: &'a [Outlet], name: &str) -> Result<&'a Outlet, String> {
     })
 }
 
-/// Whether the input wants 64 bits, and how many rows it takes at once.
+/// Whether the input wants 64 bits, and how many rows it takes per call.
 fn check_input(inputs: &[Outlet], wiring: &Wiring) -> Result<(bool, usize), OnnxError> {
     let refused = |cause: String| OnnxError::Input { cause: format!("input: {cause}") };
     let input = named(inputs, &wiring.input).map_err(refused)?;

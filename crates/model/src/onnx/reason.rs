@@ -56,7 +56,7 @@ pub enum OnnxError {
         /// Most bytes.
         wanted: usize,
     },
-    /// A row has more or fewer numbers beside its records than the model's features have.
+    /// A row has more or fewer numbers in addition to its records than the model's features have.
     NumberCount {
         /// Numbers seen.
         seen: usize,

@@ -1,16 +1,17 @@
-//! One row down a whole tree at once: all its splits are answered, and then followed by doubling.
+//! One row down a whole tree in one step: all its splits are answered, and then followed by
+//! doubling.
 //!
 //! The tested bits of a row lie packed in 128 bytes, or some pages of that. For each split
 //! of a tree there is a byte that says which of them to look up, one with the bit in it, and
 //! the numbers of both children. A processor that looks up 64 bytes of 128 by one instruction
-//! answers all splits by a few, and knows then of each where its row goes on. Replacing each
+//! answers all splits by a few, and knows then of each where its row continues. Replacing each
 //! split's next by the next of that gives the second next, then the fourth: after four times
 //! the root's is a leaf, where a tree is at most sixteen deep.
 
 use super::nodes::LANE_COUNT;
 use super::slices::{FIRST_SPLIT, LEAF_COUNT_MAX, Mask, Slices, Split};
 
-/// Packed bytes that are looked up in at once.
+/// Packed bytes that are looked up in one instruction.
 pub(crate) const PAGE_LEN: usize = 128;
 /// With more pages than this, walking is not slower.
 const PAGE_COUNT_MAX: usize = 4;
@@ -132,7 +133,7 @@ pub(crate) fn pack(row: &[u32], masks: &[Mask], packed: &mut [u8]) {
 }
 
 /// For each tree the number of the leaf to which a packed row comes, where there is no
-/// instruction that does it at once.
+/// instruction that does it in one step.
 pub(crate) fn follow(
     trees: &[Tree],
     pages: &[Column],

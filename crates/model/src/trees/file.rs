@@ -25,7 +25,7 @@ pub const FILE_LEN_MAX: usize = 256 << 20;
 pub const CLASS_COUNT_MAX: usize = 1024;
 /// Trees.
 pub const TREE_COUNT_MAX: usize = 1 << 16;
-/// Numbers beside the records.
+/// Numbers in addition to the records.
 pub const NUMBER_COUNT_MAX: usize = 4096;
 /// Bytes of the records of a row.
 pub const ROW_LEN_MAX: usize = 1 << 16;

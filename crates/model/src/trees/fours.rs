@@ -1,4 +1,4 @@
-//! One row down four small trees at once, which lie in the 64 bytes of a vector.
+//! One row down four small trees together, which lie in the 64 bytes of a vector.
 //!
 //! As [`columns`](super::columns) does it, but for trees of sixteen splits at most: each has
 //! sixteen bytes, a lane of the vector, within which a processor looks up bytes without a wait.
@@ -152,7 +152,7 @@ impl Fours {
 }
 
 /// For each tree the number of the leaf to which a packed row comes, where there is no instruction
-/// that does it at once.
+/// that does it in one step.
 pub(crate) fn follow_fours(
     fours: &[Four],
     far: &[u64],

@@ -10,7 +10,8 @@
 //! - [`Forest::score`] gives each row a probability for each class.
 //!
 //! Numbers are added in the order of the trees, whatever the batch and whatever the processor can
-//! do: a row's score is the same to the last bit on every path and beside any other rows.
+//! do: a row's score is the same to the last bit on every path and whatever other rows are scored
+//! with it.
 //!
 //! Splits on other numbers, such as sizes and gaps, become bits as well: when a row is copied, one
 //! search for each number finds all of its thresholds that are below it, and the outcomes are
@@ -67,7 +68,7 @@ pub struct Forest {
     layout: Layout,
     headers: Headers,
     packet_count: usize,
-    /// Names of numbers that stand beside the records.
+    /// Names of numbers in addition to the records.
     numbers: Vec<String>,
     number_tests: NumberTests,
     nodes: Nodes,
@@ -124,7 +125,7 @@ impl Forest {
         self.layout.record_len() * self.packet_count
     }
 
-    /// Names of the numbers that it reads beside records, in order; most read none.
+    /// Names of the numbers that it reads in addition to records, in order; most read none.
     #[must_use]
     pub fn numbers(&self) -> &[String] {
         &self.numbers

@@ -24,12 +24,12 @@ pub(crate) struct Nodes {
     test_width: u32,
     /// Words of a row.
     row_words: usize,
-    /// The same trees for many rows at once, where they are small.
+    /// The same trees for many rows together, where they are small.
     slices: Option<Slices>,
 }
 
 /// Some walks: each has a tree and a row. Only [`Nodes`] makes them, of trees that it has and of
-/// rows that lie wholly within the words that stand beside.
+/// rows that lie wholly within the words that stand next to it.
 pub(crate) struct Lanes<'a> {
     nodes: &'a Nodes,
     rows: &'a [u32],

@@ -51,7 +51,7 @@ pub enum RowError {
         /// Most bytes.
         wanted: usize,
     },
-    /// It has more or fewer numbers beside the records than the trees read.
+    /// It has more or fewer numbers in addition to the records than the trees read.
     NumberCount {
         /// Numbers seen.
         seen: usize,

@@ -56,7 +56,7 @@ impl Forest {
         self.push_with(rows, records, &[])
     }
 
-    /// The same with the numbers that stand beside records.
+    /// The same with the numbers in addition to records.
     ///
     /// # Errors
     /// As [`push`](Self::push).

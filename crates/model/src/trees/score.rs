@@ -12,7 +12,7 @@ use crate::simd::{self, Path};
 const MANY_ROWS: usize = 8;
 /// ... and so do some more, where a row is followed through whole trees ...
 const MANY_ROWS_WHOLE: usize = 20;
-/// ... and all, where it goes down four of them at once.
+/// ... and all, where it goes down four of them together.
 const MANY_ROWS_FOURS: usize = usize::MAX;
 
 /// Of fewer trees, what has to be done with rows first would cost more than is saved.
@@ -216,7 +216,7 @@ impl Forest {
         range.and_then(|range| self.values.get(range)).unwrap_or_default()
     }
 
-    /// A few rows down small trees, each row at once through all splits of a tree.
+    /// A few rows down small trees, each row in one step through all splits of a tree.
     fn add_whole_trees(
         &self,
         path: Path,

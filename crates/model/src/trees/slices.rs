@@ -1,4 +1,4 @@
-//! Many rows down a tree at once: each node has a word, and in it a bit for each row that comes.
+//! Many rows down a tree together: each node has a word, and in it a bit for each row that comes.
 //!
 //! Rows are turned over first, so that each tested bit is a word as well, with a bit for each of
 //! 64 rows. Then a split is two operations for all of them: who comes *and* has the bit goes
@@ -19,7 +19,7 @@ use super::nodes::{LANE_COUNT, LEAF};
 pub(crate) const LEAF_COUNT_MAX: usize = 128;
 /// The number of a small tree's root, where that is a split.
 pub(crate) const FIRST_SPLIT: u8 = 128;
-/// Words of leaves are looked at so many at a time.
+/// Words of leaves are examined so many at a time.
 pub(crate) const STRIDE: usize = 8;
 
 /// A word for each node of a tree.
@@ -46,7 +46,7 @@ struct Tree {
 /// A forest of small trees.
 #[derive(Clone, Debug)]
 pub(super) struct Slices {
-    tested: Tested,
+    tested: TestBits,
     trees: Vec<Tree>,
     splits: Vec<Split>,
     /// Of each leaf where its values are; empty where those of a tree lie one behind the other.
@@ -57,7 +57,7 @@ pub(super) struct Slices {
 
 /// The bits of a row that any split tests. Counted from the lowest on, they are its tests.
 #[derive(Clone, Debug)]
-pub(super) struct Tested {
+pub(super) struct TestBits {
     /// For each 64 bits of a row that have some, their place and those of them.
     masks: Vec<Mask>,
     /// For each mask, how many there are below it.
@@ -80,7 +80,7 @@ pub(super) struct Scratch {
     places: Places,
 }
 
-impl Tested {
+impl TestBits {
     fn new(bits: impl Iterator<Item = u32>) -> Self {
         let mut columns: BTreeMap<u32, u64> = BTreeMap::new();
         for bit in bits {
@@ -126,7 +126,7 @@ impl Slices {
             return None;
         }
         let all = trees.clone().flatten();
-        let tested = Tested::new(all.filter(|&node| node & LEAF == 0).map(|node| node & mask));
+        let tested = TestBits::new(all.filter(|&node| node & LEAF == 0).map(|node| node & mask));
         let (tree_count, node_count) =
             trees.clone().fold((0, 0), |(trees, nodes), tree| (trees + 1, nodes + tree.len()));
         let mut slices = Self {
@@ -200,7 +200,7 @@ impl Slices {
         self.columns.as_ref()
     }
 
-    pub(super) const fn tested(&self) -> &Tested {
+    pub(super) const fn tested(&self) -> &TestBits {
         &self.tested
     }
 
@@ -259,7 +259,7 @@ impl Slices {
 
 impl Scratch {
     /// Turns over up to 64 rows of so many words.
-    pub(super) fn turn(&mut self, tested: &Tested, words: &[u32], row_words: usize) {
+    pub(super) fn turn(&mut self, tested: &TestBits, words: &[u32], row_words: usize) {
         let mut bits = self.bits.iter_mut();
         for &Mask { column, bits: mask } in &tested.masks {
             let column = column as usize;

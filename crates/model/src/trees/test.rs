@@ -6,9 +6,9 @@ use super::nodes::bit_in_words;
 use super::reason::shown;
 use crate::layout::Layout;
 
-/// Comparisons of numbers beside the records, each a bit of a row behind them. Those of one number
-/// stand side by side in the order of their thresholds, so that the ones that are true are the
-/// first of them, and one search finds how many.
+/// Comparisons of numbers in addition to the records, each a bit of a row behind them. Those of one
+/// number stand side by side in the order of their thresholds, so that the ones that are true are
+/// the first of them, and one search finds how many.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct NumberTests {
     groups: Vec<Group>,

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::block::Block;
-use crate::subscription::{Subscription, Wanted};
+use crate::subscription::{Subscription, SubscriptionRequest};
 
 /// Numbers from a seed.
 struct Dice(u64);
@@ -189,7 +189,8 @@ fn sealed(content: &str) -> String {
 fn random_row(dice: &mut Dice, trained: &Trained) -> (Vec<u8>, Vec<f64>, Vec<f64>) {
     let layout = trained.layout;
     let blocks: Vec<_> = layout.blocks().collect();
-    let wanted = Wanted { layout: Layout::new(&blocks, 0), ..Wanted::default() };
+    let wanted =
+        SubscriptionRequest { layout: Layout::new(&blocks, 0), ..SubscriptionRequest::default() };
     let subscription = Subscription::new(&wanted).unwrap();
     let (mut records, mut values) = (Vec::new(), Vec::new());
     let present_count = dice.below(trained.packet_count + 1);
@@ -262,7 +263,7 @@ proptest! {
         }
     }
 
-    /// Sealed anew, so that what lies behind the seal is reached.
+    /// Sealed again, so that what lies behind the seal is reached.
     #[test]
     fn a_changed_file_is_read_or_refused(
         seed in 1_u64..,

@@ -1,18 +1,19 @@
 //! The features of a flow in a window of time, for what is inferred again and again while the flow
-//! goes on, such as the frame rate of a video.
+//! continues, such as the frame rate of a video.
 //!
 //! **Windows** are of one length and aligned to the epoch, so windows of a second are the clock's
 //! seconds, the same for all flows and in every run. A packet is in the window of its stamp; one
 //! that comes late, when another flow's packet has shown that the window is over, is in the one
-//! that time has come to. So a window is over once, for all flows, and it can be told when.
+//! that time has come to. So a window is over once, for all flows, and it can be determined when.
 //!
-//! **Ways.** Who sent a flow's first packet says little of a call, so ways are told by weight: the
-//! *main* way is the one that had carried more bytes of the flow when the window began, and the
-//! way of its first packet in its first window. It does not change within a window; a row of few
-//! packets stays the beginning of one of more.
+//! **Ways.** Who sent a flow's first packet says little of a call, so ways are distinguished by
+//! weight: the *main* way is the one that had carried more bytes of the flow when the window began,
+//! and the way of its first packet in its first window. It does not change within a window; a row
+//! of few packets stays the beginning of one of more.
 //!
 //! **Bounded.** A flow has two ways of fixed size, the values of the window before, and the
-//! window's first packets; nothing grows with packets or time. [`WindowPackets::size_bytes`] tells.
+//! window's first packets; nothing grows with packets or time. [`WindowPackets::size_bytes`]
+//! returns the size.
 //!
 //! As of first packets, all numbers are rounded to 32-bit floating point.
 
@@ -102,8 +103,8 @@ impl Kept {
 
 impl WindowPackets {
     /// Takes in the flow's next frame. Where it is in a later window, what was counted of the one
-    /// before is kept as `previous_…`, if that is the window just before; so whoever wants the
-    /// row of a window asks for it when [`ends_before`](Self::ends_before) says so.
+    /// before is kept as `previous_…`, if that is the window just before; so a caller that wants
+    /// the row of a window asks for it when [`ends_before`](Self::ends_before) says so.
     ///
     /// `now` is how far time has come, this packet's own stamp included.
     #[inline]
@@ -181,7 +182,7 @@ impl WindowPackets {
         out.extend(numbers.map(|&number| kept.number(features, number, &both)));
     }
 
-    /// Bytes that it keeps beside itself.
+    /// Bytes that it allocates.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |kept| {

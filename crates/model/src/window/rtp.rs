@@ -6,7 +6,7 @@
 
 use packet::{Frame, Layers, Protocol};
 
-/// Streams told apart on one way; one more takes the place of that with the fewest bytes.
+/// Streams distinguished on one way; one more takes the place of that with the fewest bytes.
 pub const STREAM_COUNT_MAX: usize = 4;
 
 /// Timestamps of a stream that are remembered: one that is not among them is new.

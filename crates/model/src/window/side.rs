@@ -11,7 +11,7 @@ use crate::sequence::{payload_bytes, size_bytes};
 pub const DISTINCT_MAX: u32 = 1_535;
 
 /// Packets of this length, from the IP header on, and longer ones are taken for parts of video
-/// frames where frames are told by sizes; audio is shorter. A packet begins a frame unless its
+/// frames where frames are detected by sizes; audio is shorter. A packet begins a frame unless its
 /// length is within [`FRAME_BYTES_SPREAD`] of one of the two such packets before it: encoders cut a
 /// frame into parts of one length. Sharma et al. (IMC 2023) call it the IP/UDP heuristic.
 pub const FRAME_BYTES_MIN: u32 = 450;
@@ -161,7 +161,7 @@ impl Side {
         self.sizes.sum
     }
 
-    /// Bytes that it keeps beside itself.
+    /// Bytes that it allocates.
     pub(super) fn kept_bytes(&self) -> usize {
         self.rtp.as_ref().map_or(0, |_| size_of::<Rtp>())
     }

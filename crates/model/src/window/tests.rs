@@ -236,7 +236,7 @@ fn what_cannot_be_is_named() {
     assert!(WindowFeatures::of_all([]).is_err());
 }
 
-/// As `sha256sum` has it of the text. Whoever has to change it has changed what models of windows
+/// As `sha256sum` has it of the text. A change of it changes what models of windows
 /// were trained on.
 #[test]
 fn hashes_are_the_same_for_ever() {

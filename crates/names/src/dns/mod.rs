@@ -10,7 +10,7 @@ mod name;
 mod resolved;
 
 pub use name::{LABELS_MAX, Name};
-pub use resolved::{ANSWERS_MAX, Resolved};
+pub use resolved::{ANSWERS_MAX, ResolverCache};
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,7 +22,7 @@ use crate::fault::faults;
 /// The port of LLMNR (RFC 4795 §2).
 pub const LLMNR_PORT: u16 = 5355;
 
-/// Records of a message that are looked at: more do not fit a datagram of usual size.
+/// Records of a message that are examined: more do not fit a datagram of usual size.
 const RECORDS_MAX: usize = 128;
 
 mod field {

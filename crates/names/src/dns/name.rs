@@ -106,7 +106,7 @@ impl<'a> Name<'a> {
         Ok(name)
     }
 
-    /// A hash by which a response is held against its query: FNV-1a of the labels in lower case.
+    /// A hash by which a response is matched with its query: FNV-1a of the labels in lower case.
     ///
     /// # Errors
     /// [`DnsFault`]: it cannot be read.

@@ -25,20 +25,20 @@ struct Key {
 }
 
 #[derive(Clone, Debug)]
-struct Answered {
+struct CachedName {
     name: Arc<str>,
     until: Timestamp,
 }
 
 /// The latest answers, by client and address; what was not read for long is forgotten first.
 #[derive(Debug)]
-pub struct Resolved {
-    answers: Recent<Key, Answered>,
+pub struct ResolverCache {
+    answers: Recent<Key, CachedName>,
     /// Answers that were forgotten before their time.
     pub forgotten: u64,
 }
 
-impl Resolved {
+impl ResolverCache {
     /// Nothing yet, and at most so many answers.
     #[must_use]
     pub fn new(answers_max: usize) -> Self {
@@ -62,7 +62,7 @@ impl Resolved {
         now: Timestamp,
     ) {
         let kept = Span::from_seconds(ttl_s.min(KEPT_MAX_S).into()).max(KEPT_MIN);
-        let answered = Answered { name: Arc::clone(name), until: now.plus(kept) };
+        let answered = CachedName { name: Arc::clone(name), until: now.plus(kept) };
         let Self { answers, forgotten } = self;
         answers.insert(Key { client, address }, answered, |old| {
             *forgotten += u64::from(old.until > now);
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn an_answer_holds_for_its_client_and_its_time() {
-        let mut resolved = Resolved::new(16);
+        let mut resolved = ResolverCache::new(16);
         assert!(resolved.is_empty());
         let name: Arc<str> = "example.com".into();
         resolved.insert(CLIENT, address(7), &name, 600, at(0));
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_what_is_read_stays() {
-        let mut resolved = Resolved::new(64);
+        let mut resolved = ResolverCache::new(64);
         let name: Arc<str> = "example.com".into();
         for number in 0..1000 {
             resolved.insert(CLIENT, address(number), &name, 600, at(0));

@@ -57,7 +57,7 @@ pub struct Keys {
     pub(super) header: [u8; KEY_LEN],
 }
 
-/// Keys are printed in no log, also those that everybody can derive.
+/// Keys are printed in no log, also those that any observer can derive.
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Keys")
@@ -132,21 +132,21 @@ struct Spans {
 }
 
 impl Spans {
-    fn opened(self, scratch: &[u8], is_fresh: bool) -> Opened<'_> {
+    fn opened(self, scratch: &[u8], is_fresh: bool) -> DecryptedPacket<'_> {
         let payload = scratch.get(self.start..self.end).unwrap_or_default();
-        Opened { number: self.number, payload, is_fresh }
+        DecryptedPacket { number: self.number, payload, is_fresh }
     }
 }
 
 /// A packet in the clear.
 #[derive(Clone, Copy, Debug)]
-pub struct Opened<'s> {
+pub struct DecryptedPacket<'s> {
     number: u32,
     payload: &'s [u8],
     is_fresh: bool,
 }
 
-impl<'s> Opened<'s> {
+impl<'s> DecryptedPacket<'s> {
     /// The packet number, as much of it as the packet has.
     #[inline]
     #[must_use]
@@ -185,18 +185,18 @@ impl<'s> Opened<'s> {
 /// are tried first and then those of the packet's own identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ClientKeys {
-    kept: Option<Kept>,
+    kept: Option<CachedKeys>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Kept {
+struct CachedKeys {
     keys: Keys,
     version: Version,
     dcid: [u8; CONNECTION_ID_LEN_MAX],
     dcid_len: u8,
 }
 
-impl Kept {
+impl CachedKeys {
     fn new(version: Version, dcid: &[u8]) -> Self {
         let mut own = [0; CONNECTION_ID_LEN_MAX];
         own.iter_mut().zip(dcid).for_each(|(place, &byte)| *place = byte);
@@ -235,7 +235,7 @@ impl ClientKeys {
         &mut self,
         initial: &Initial<'_>,
         scratch: &'s mut [u8],
-    ) -> Result<Opened<'s>, Fault> {
+    ) -> Result<DecryptedPacket<'s>, Fault> {
         if scratch.len() < initial.bytes.len() {
             return Err(Fault::PacketLong);
         }
@@ -243,7 +243,7 @@ impl ClientKeys {
             // A client that began in one version goes on in another one where the server chose
             // it; the identifier stays that of its first packet (RFC 9368 §4, RFC 9369 §4.1).
             let is_same = kept.version == initial.version;
-            let kept = if is_same { kept } else { Kept::new(initial.version, kept.dcid()) };
+            let kept = if is_same { kept } else { CachedKeys::new(initial.version, kept.dcid()) };
             if let Ok(spans) = kept.keys.open(initial, scratch) {
                 self.kept = Some(kept);
                 return Ok(spans.opened(scratch, false));
@@ -252,7 +252,7 @@ impl ClientKeys {
                 return Err(Fault::NotDecrypted);
             }
         }
-        let own = Kept::new(initial.version, initial.dcid);
+        let own = CachedKeys::new(initial.version, initial.dcid);
         let spans = own.keys.open(initial, scratch)?;
         self.kept = Some(own);
         Ok(spans.opened(scratch, true))
@@ -266,7 +266,7 @@ impl ClientKeys {
         &self,
         initial: &Initial<'_>,
         scratch: &'s mut [u8],
-    ) -> Result<Opened<'s>, Fault> {
+    ) -> Result<DecryptedPacket<'s>, Fault> {
         let kept = self.kept.as_ref().ok_or(Fault::NotDecrypted)?;
         let keys = Keys::server(initial.version, kept.dcid());
         Ok(keys.open(initial, scratch)?.opened(scratch, false))

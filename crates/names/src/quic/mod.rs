@@ -1,6 +1,6 @@
 //! QUIC Initial packets (RFC 9000, RFC 9001, RFC 9369), which carry the ClientHello.
 //!
-//! They are encrypted with keys that anybody on the path can derive: from the destination
+//! They are encrypted with keys that any observer on the path can derive: from the destination
 //! connection identifier of the client's first packet and a salt that the version's RFC prints.
 //! The protection is against changes by those who do not speak the version, not against reading.
 //!
@@ -17,7 +17,7 @@
 //! most. Nothing is allocated: a packet is decrypted in the caller's buffer.
 //!
 //! Tested with all Initial packets of the appendices of RFC 9001 and RFC 9369, in both
-//! directions, and in `tests/captures` with captures beside the repository and tshark.
+//! directions, and in `tests/captures` with captures stored outside the repository and tshark.
 //!
 //! Two things are not seen: a packet that the capture cut (`snaplen`), because its authentication
 //! tag is at its end; and packet numbers that need more than the packet has of them, which takes
@@ -34,5 +34,5 @@ pub(crate) mod vectors;
 
 pub use fault::Fault;
 pub use frames::{Piece, Pieces};
-pub use keys::{ClientKeys, Keys, Opened};
+pub use keys::{ClientKeys, DecryptedPacket, Keys};
 pub use packet::{CONNECTION_ID_LEN_MAX, Datagram, Initial, Packet, Version};

@@ -85,7 +85,7 @@ pub enum Packet<'a> {
     },
     /// A server's list of the versions that it speaks.
     VersionNegotiation,
-    /// 0-RTT or Handshake, of keys that nobody else has.
+    /// 0-RTT or Handshake, of keys that only the endpoints have.
     Other,
     /// A short header: all that remains of the datagram.
     Short,

@@ -9,7 +9,7 @@ pub(super) const QUERIES_MAX: usize = 1 << 16;
 
 /// A query, and what its response has to have of it: the flow, the way back, number and name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingQuery {
     key: FlowKey,
     /// The way of the query.
     direction: FlowDirection,
@@ -17,7 +17,7 @@ pub(super) struct Asked {
     name_hash: u32,
 }
 
-impl Asked {
+impl PendingQuery {
     pub(super) fn new(
         key: FlowKey,
         direction: FlowDirection,

@@ -1,26 +1,26 @@
-//! Flows that were cut by their age or by a window, and go on as another row.
+//! Flows that were cut by their age or by a window, and continue as another row.
 //!
-//! The table tells of the end of a flow after it has shown the packet that cuts it. So a flow that
+//! The table reports the end of a flow after it has shown the packet that cuts it. So a flow that
 //! begins without a SYN may have read some packets of its own when the end of its earlier part is
 //! reported.
 
 use engine::flow::FlowRecord;
 use packet::{FlowKey, Timestamp};
 
-use super::{Named, Reader, Stage};
-use crate::found::Found;
+use super::{NameState, Reader, Stage};
+use crate::found::FlowNames;
 
 /// What was read of a flow until it was cut.
 #[derive(Debug)]
 pub(super) struct Cut {
-    pub(super) named: Named,
+    pub(super) named: NameState,
     last: Timestamp,
 }
 
 impl Reader {
     /// Keeps what was read of a flow for its next part. It stays counted until that begins or it
     /// is forgotten.
-    pub(super) fn keep_cut(&mut self, named: &mut Named, record: &FlowRecord) {
+    pub(super) fn keep_cut(&mut self, named: &mut NameState, record: &FlowRecord) {
         let cut = Cut { named: named.clone(), last: record.last };
         let mut forgotten = Vec::new();
         let before = self.cut.insert(record.key, cut, |old| forgotten.push(old));
@@ -31,8 +31,8 @@ impl Reader {
         named.gathering = [None; 2];
     }
 
-    /// Goes on with a flow that was cut; whether there is one.
-    pub(super) fn go_on(&mut self, named: &mut Named, key: &FlowKey, first: Timestamp) -> bool {
+    /// Continues with a flow that was cut; whether there is one.
+    pub(super) fn go_on(&mut self, named: &mut NameState, key: &FlowKey, first: Timestamp) -> bool {
         let Some(Cut { named: mut before, last }) = self.cut.take(key) else { return false };
         if first.since(last) >= self.limits.idle_timeout {
             self.forget(&mut before);
@@ -50,7 +50,7 @@ impl Reader {
         let earlier = before.seen.found.clone();
         self.find(&mut named.seen, |found| {
             let Some(earlier) = earlier else { return };
-            let Found { server_name, resolved, hello, query } = (*earlier).clone();
+            let FlowNames { server_name, resolved, hello, query } = (*earlier).clone();
             found.server_name = found.server_name.take().or(server_name);
             found.resolved = found.resolved.take().or(resolved);
             found.hello = found.hello.take().or(hello);
@@ -63,7 +63,7 @@ impl Reader {
     }
 }
 
-impl Named {
+impl NameState {
     fn has_name(&self) -> bool {
         let found = self.seen.found.as_ref();
         found.is_some_and(|found| found.server_name.is_some() || found.query.is_some())

@@ -6,28 +6,28 @@ use std::sync::Arc;
 use packet::wire::dns;
 use packet::{FlowDirection, Timestamp};
 
-use super::asked::Asked;
+use super::asked::PendingQuery;
 use super::stream::Reading;
-use super::{Named, Payload, Reader, Stage};
+use super::{NameState, Payload, Reader, Stage};
 use crate::dns::{Answer, DnsFault, LLMNR_PORT, Message, Name, Question};
 use crate::gather;
 use crate::greeting::{self, Protocol};
-use crate::quic::{ClientKeys, Datagram, Opened, Packet, Version};
+use crate::quic::{ClientKeys, Datagram, DecryptedPacket, Packet, Version};
 use crate::tls::{self, Transport};
 
-/// Datagrams of a flow that are looked at, unless they are DNS.
+/// Datagrams of a flow that are examined, unless they are DNS.
 const LOOKED_MAX: u8 = 4;
 /// The name service of NetBIOS.
 const NETBIOS_PORT: u16 = 137;
-/// Datagrams that are looked at while a client's hello is put together.
+/// Datagrams that are examined while a client's hello is put together.
 const INITIALS_MAX: u8 = 32;
-/// What a packet of QUIC that no key opens counts of the datagrams that are looked at.
+/// What a packet of QUIC that no key opens counts of the datagrams that are examined.
 const TRIAL: u8 = 2;
 /// Names that a response may go through, from one alias to the next.
 const ALIASES_MAX: usize = 16;
 
 impl Reader {
-    pub(super) fn on_datagram(&mut self, named: &mut Named, payload: &Payload<'_>) {
+    pub(super) fn on_datagram(&mut self, named: &mut NameState, payload: &Payload<'_>) {
         let protocol = match payload.ports {
             ports if ports.contains(&dns::MULTICAST_PORT) => Some(Protocol::Mdns),
             ports if ports.contains(&LLMNR_PORT) => Some(Protocol::Llmnr),
@@ -64,7 +64,7 @@ impl Reader {
     }
 
     /// The packets of a client that begins a connection of QUIC.
-    fn read_initials(&mut self, named: &mut Named, payload: &Payload<'_>) {
+    fn read_initials(&mut self, named: &mut NameState, payload: &Payload<'_>) {
         if named.page(payload.direction.opposite()).is_some() {
             return;
         }
@@ -109,9 +109,9 @@ impl Reader {
     /// Puts the pieces of a packet in their place, and reads the hello when it is all there.
     fn take_pieces(
         &mut self,
-        named: &mut Named,
+        named: &mut NameState,
         direction: FlowDirection,
-        opened: &Opened<'_>,
+        opened: &DecryptedPacket<'_>,
         keys: ClientKeys,
     ) {
         let page = named.page(direction);
@@ -160,7 +160,7 @@ impl Reader {
     /// The first message of DNS over TCP (RFC 1035 §4.2.2).
     pub(super) fn read_dns_stream(
         &mut self,
-        named: &mut Named,
+        named: &mut NameState,
         bytes: &[u8],
         payload: &Payload<'_>,
     ) -> Reading {
@@ -178,7 +178,7 @@ impl Reader {
 
     fn read_dns(
         &mut self,
-        named: &mut Named,
+        named: &mut NameState,
         bytes: &[u8],
         payload: &Payload<'_>,
         protocol: Protocol,
@@ -191,7 +191,8 @@ impl Reader {
         if !message.header().is_response() {
             self.counts.queries += 1;
             if let Some(question) = question {
-                let asked = Asked::new(payload.key, payload.direction, &message, &question.name)?;
+                let asked =
+                    PendingQuery::new(payload.key, payload.direction, &message, &question.name)?;
                 self.asked.insert(asked, (), |()| {});
             }
             return Ok(());
@@ -203,7 +204,7 @@ impl Reader {
             return self.note_own(&message, source, protocol, is_multicast, payload.time);
         }
         let Some(Question { name, .. }) = question else { return Ok(()) };
-        let asked = Asked::new(payload.key, payload.direction.opposite(), &message, &name)?;
+        let asked = PendingQuery::new(payload.key, payload.direction.opposite(), &message, &name)?;
         if self.asked.get(&asked, |()| {}).is_none() {
             self.counts.fault("dns_answer_unasked");
             return Ok(());
@@ -215,7 +216,7 @@ impl Reader {
     /// Keeps the first name that a flow of DNS asks for.
     fn note_question(
         &mut self,
-        named: &mut Named,
+        named: &mut NameState,
         question: &Question<'_>,
     ) -> Result<(), DnsFault> {
         let known = named.seen.found.as_ref().is_some_and(|found| found.query.is_some());
@@ -265,9 +266,9 @@ impl Reader {
     }
 
     /// Keeps the name that a host gives to its own address by multicast; of others it knows no
-    /// better than anybody. mDNS has names under `local` alone, told to a group, and LLMNR names
-    /// of one label: a host far away cannot take a server's name. The key is the address itself,
-    /// as its client may be anyone.
+    /// better than any other host. mDNS has names under `local` alone, announced to a group, and
+    /// LLMNR names of one label: a host far away cannot take a server's name. The key is the
+    /// address itself, as its client may be anyone.
     fn note_own(
         &mut self,
         message: &Message<'_>,

@@ -1,13 +1,13 @@
 //! What a ClientHello says, kept for its flow.
 
 use super::Reader;
-use crate::found::{HelloFound, Seen};
+use crate::found::{ClientHelloInfo, FlowInfo};
 use crate::text;
 use crate::tls::{self, Hello, Ja4, Progress, Transport};
 
 impl Reader {
     /// Reads a ClientHello in records at the start of `bytes`; whether nothing more is needed.
-    pub(super) fn read_hello(&mut self, seen: &mut Seen, bytes: &[u8]) -> bool {
+    pub(super) fn read_hello(&mut self, seen: &mut FlowInfo, bytes: &[u8]) -> bool {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(bytes.len().max(scratch.len()), 0);
         let handshake = tls::handshake(bytes, &mut scratch);
@@ -27,7 +27,7 @@ impl Reader {
     }
 
     /// Keeps what a handshake message says, also where it is cut short: its end may never come.
-    pub(super) fn take_hello(&mut self, seen: &mut Seen, message: &[u8], transport: Transport) {
+    pub(super) fn take_hello(&mut self, seen: &mut FlowInfo, message: &[u8], transport: Transport) {
         let hello = match Hello::new(message) {
             Ok(hello) => hello,
             Err(fault) => return self.counts.fault(fault.name()),
@@ -52,7 +52,7 @@ impl Reader {
             }
             text::push(&mut alpn, protocol);
         }
-        let found_hello = HelloFound {
+        let found_hello = ClientHelloInfo {
             alpn: (!alpn.is_empty()).then(|| alpn.into_boxed_str()),
             version: (!hello.is_cut()).then(|| hello.version()),
             ja4: Ja4::of(&hello, transport),

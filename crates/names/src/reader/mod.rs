@@ -12,16 +12,16 @@ mod stream;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use engine::flow::{EndReason, Ended, FlowOptions, FlowPacket, FlowSlot, FromFrames, States};
+use engine::flow::{EndReason, FlowEnd, FlowOptions, FlowPacket, FlowSlot, FromFrames, States};
 use packet::{FlowDirection, FlowKey, Frame, Layers, Protocol, Span, Timestamp};
 
 use crate::counts::Counts;
-use crate::dns::{ANSWERS_MAX, Resolved};
-use crate::found::{Found, Seen};
+use crate::dns::{ANSWERS_MAX, ResolverCache};
+use crate::found::{FlowInfo, FlowNames};
 use crate::gather::{self, Gather, Handle, Pool};
 use crate::greeting;
 use crate::quic::ClientKeys;
-use asked::{Asked, QUERIES_MAX};
+use asked::{PendingQuery, QUERIES_MAX};
 use cut::Cut;
 use engine::recent::Recent;
 use stream::Side;
@@ -38,9 +38,9 @@ pub struct Limits {
     pub name_bytes: usize,
     /// Answers of DNS that are remembered.
     pub answers: usize,
-    /// A flow that was cut goes on within this time.
+    /// A flow that was cut continues within this time.
     pub idle_timeout: Span,
-    /// Whether flows that were closed go on too: windows cut off what comes after a FIN.
+    /// Whether flows that were closed continue too: windows cut off what comes after a FIN.
     pub has_windows: bool,
 }
 
@@ -72,20 +72,20 @@ enum Stage {
 
 /// What is kept for a flow.
 #[derive(Clone, Debug, Default)]
-pub struct Named {
+pub struct NameState {
     stage: Stage,
-    /// Datagrams that were looked at.
+    /// Datagrams that were examined.
     looked: u8,
     /// What was seen in it.
-    pub seen: Seen,
+    pub seen: FlowInfo,
     sides: [Side; 2],
     /// Bytes of each side that are put together.
     gathering: [Option<Handle>; 2],
-    /// It may be what a cut has left of a flow, of which the end is not told yet.
+    /// It may be what a cut has left of a flow, of which the end is not reported yet.
     may_go_on: bool,
 }
 
-impl Named {
+impl NameState {
     /// Whether its protocol and its name are found, or will not be. What follows may change how
     /// they are reported: the fingerprint of a hello, or TLS on top of the protocol.
     #[must_use]
@@ -127,8 +127,8 @@ struct Payload<'a> {
 /// Reads names of flows. Lives on one thread: what DNS answers on one flow names another.
 pub struct Reader {
     pool: Pool,
-    resolved: Resolved,
-    asked: Recent<Asked, ()>,
+    resolved: ResolverCache,
+    asked: Recent<PendingQuery, ()>,
     cut: Recent<FlowKey, Cut>,
     /// Flows of this piece that may be what a cut has left, and when they began.
     begun: Vec<(FlowSlot, FlowKey, Timestamp)>,
@@ -149,7 +149,7 @@ impl Reader {
     pub fn new(limits: Limits) -> Self {
         Self {
             pool: Pool::new(limits.handshake_bytes),
-            resolved: Resolved::new(limits.answers),
+            resolved: ResolverCache::new(limits.answers),
             asked: Recent::new(QUERIES_MAX),
             cut: Recent::new(CUT_FLOWS_MAX),
             begun: Vec::new(),
@@ -175,7 +175,7 @@ impl Reader {
 
     /// The first packet of a flow: what is known of it before it says anything.
     #[cold]
-    fn begin(&mut self, named: &mut Named, packet: &FlowPacket, slot: FlowSlot) {
+    fn begin(&mut self, named: &mut NameState, packet: &FlowPacket, slot: FlowSlot) {
         let key = packet.key();
         named.stage = match key.protocol() {
             Protocol::TCP | Protocol::UDP => Stage::Beginning,
@@ -209,12 +209,12 @@ impl Reader {
     }
 
     /// What is kept of a flow is no longer counted, and what is put together of it given up.
-    fn forget(&mut self, named: &mut Named) {
+    fn forget(&mut self, named: &mut NameState) {
         self.name_bytes = self.name_bytes.saturating_sub(named.text_len());
         self.give_up(named);
     }
 
-    fn give_up(&mut self, named: &mut Named) {
+    fn give_up(&mut self, named: &mut NameState) {
         for page in &mut named.gathering {
             if page.is_some() {
                 self.counts.fault("handshake_unfinished");
@@ -234,7 +234,7 @@ impl Reader {
     }
 
     /// Changes what was found of a flow, within the budget.
-    fn find(&mut self, seen: &mut Seen, change: impl FnOnce(&mut Found)) {
+    fn find(&mut self, seen: &mut FlowInfo, change: impl FnOnce(&mut FlowNames)) {
         let found = Arc::make_mut(seen.found.get_or_insert_default());
         let before = found.text_len();
         change(found);
@@ -249,12 +249,12 @@ impl Reader {
 }
 
 impl FromFrames for Reader {
-    type State = Named;
+    type State = NameState;
 
     #[inline]
     fn on_frame(
         &mut self,
-        named: &mut Named,
+        named: &mut NameState,
         frame: &Frame<'_>,
         packet: &FlowPacket,
         slot: FlowSlot,
@@ -276,7 +276,7 @@ impl FromFrames for Reader {
         }
     }
 
-    fn on_end(&mut self, named: &mut Named, ended: &Ended) {
+    fn on_end(&mut self, named: &mut NameState, ended: &FlowEnd) {
         let record = &ended.record;
         if named.may_go_on {
             self.go_on(named, &record.key, record.first);
@@ -290,7 +290,7 @@ impl FromFrames for Reader {
         }
     }
 
-    fn on_pause(&mut self, states: &mut States<'_, Named>) {
+    fn on_pause(&mut self, states: &mut States<'_, NameState>) {
         let mut begun = std::mem::take(&mut self.begun);
         for (slot, key, first) in begun.drain(..) {
             if let Some(named) = states.of(slot).filter(|named| named.may_go_on) {

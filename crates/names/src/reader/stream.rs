@@ -4,19 +4,19 @@ use engine::flow::FlowPacket;
 use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
 use packet::{FlowDirection, Frame};
 
-use super::{Named, Payload, Reader, Stage, payload};
+use super::{NameState, Payload, Reader, Stage, payload};
 use crate::gather::{self, Handle};
 use crate::greeting::{self, Protocol};
 use crate::http::{self, Request};
 use crate::{text, tls};
 
-/// Packets with payload after which a flow that may be upgraded to TLS is no longer looked at.
+/// Packets with payload after which a flow that may be upgraded to TLS is no longer examined.
 const UPGRADE_PACKETS_MAX: u8 = 24;
-/// Packets with payload of one side of a connection whose start was not seen that are looked at.
+/// Packets with payload of one side of a connection whose start was not seen that are examined.
 const LOOKED_MAX: u8 = 3;
 /// Fewer bytes than this decide nothing, unless they are all that comes.
 const DECIDING_LEN: usize = 8;
-/// Places of a segment's first byte that are looked at.
+/// Places of a segment's first byte that are examined.
 const OFFSETS: std::ops::Range<i32> = 0..gather::LEN_MAX as i32;
 /// Segments of one side that are put together at most.
 const SEGMENTS_MAX: u8 = 64;
@@ -49,7 +49,7 @@ pub(super) enum Reading {
     Unknown,
 }
 
-impl Named {
+impl NameState {
     fn side(&mut self, direction: FlowDirection) -> &mut Side {
         let [low, high] = &mut self.sides;
         match direction {
@@ -69,7 +69,12 @@ impl Named {
 }
 
 impl Reader {
-    pub(super) fn on_segment(&mut self, named: &mut Named, frame: &Frame<'_>, packet: &FlowPacket) {
+    pub(super) fn on_segment(
+        &mut self,
+        named: &mut NameState,
+        frame: &Frame<'_>,
+        packet: &FlowPacket,
+    ) {
         let layers = &frame.record.layers;
         let Ok(tcp) = Tcp::new(frame.from_offset(layers.transport_offset)) else { return };
         let (mut seq, payload) = (tcp.sequence_number(), payload(frame, packet));
@@ -93,7 +98,7 @@ impl Reader {
     }
 
     /// A segment of a side of which nothing waits.
-    fn begin_side(&mut self, named: &mut Named, seq: SeqNumber, payload: &Payload<'_>) {
+    fn begin_side(&mut self, named: &mut NameState, seq: SeqNumber, payload: &Payload<'_>) {
         let stage = named.stage;
         let side = named.side(payload.direction);
         let offset = side.base.map_or(0, |base| seq.since(base));
@@ -123,7 +128,7 @@ impl Reader {
     }
 
     /// Puts bytes in their place, and reads what is there without gaps.
-    fn gather(&mut self, named: &mut Named, seq: SeqNumber, payload: &Payload<'_>) {
+    fn gather(&mut self, named: &mut NameState, seq: SeqNumber, payload: &Payload<'_>) {
         let side = *named.side(payload.direction);
         let page = named.page(payload.direction);
         let handle = *page.get_or_insert_with(|| self.pool.lend());
@@ -165,7 +170,7 @@ impl Reader {
     }
 
     /// Reads the first bytes of one side.
-    fn read(&mut self, named: &mut Named, bytes: &[u8], payload: &Payload<'_>) -> Reading {
+    fn read(&mut self, named: &mut NameState, bytes: &[u8], payload: &Payload<'_>) -> Reading {
         // A proxy may say first for whom it speaks (the PROXY protocol, version 1).
         if bytes.starts_with(b"PROXY ") {
             let end = bytes.iter().take(PROXY_LEN_MAX).position(|&byte| byte == b'\n');
@@ -215,7 +220,7 @@ impl Reader {
     }
 
     /// Notes what the first bytes of one side have shown.
-    fn conclude(&mut self, named: &mut Named, direction: FlowDirection, reading: &Reading) {
+    fn conclude(&mut self, named: &mut NameState, direction: FlowDirection, reading: &Reading) {
         let side = named.side(direction);
         let is_shown = !matches!(reading, Reading::NeedMore | Reading::Unknown);
         side.is_read = is_shown || side.base.is_some() || side.segments >= LOOKED_MAX;
@@ -246,10 +251,10 @@ impl Reader {
         }
     }
 
-    /// A packet of a flow that may go on in TLS.
+    /// A packet of a flow that may continue in TLS.
     fn await_upgrade(
         &mut self,
-        named: &mut Named,
+        named: &mut NameState,
         left: u8,
         seq: SeqNumber,
         payload: &Payload<'_>,

@@ -118,7 +118,7 @@ impl<'a> Field<'a> {
 impl<'a> Hello<'a> {
     /// Reads a handshake message from its type byte on. `message` may end early, then
     /// [`Hello::is_cut`] says so and what had not arrived reads as absent, and may be longer than
-    /// the message, then what follows is not looked at.
+    /// the message, then what follows is ignored.
     ///
     /// # Errors
     /// [`Fault::NotAHello`]; [`Fault::LengthPastEnd`] where lengths contradict each other, because
@@ -332,7 +332,7 @@ impl<'a> Hello<'a> {
     }
 
     /// Whether the client offers an encrypted ClientHello. Many send the extension with random
-    /// bytes where they have no key (GREASE ECH), which nobody on the path can distinguish.
+    /// bytes where they have no key (GREASE ECH), which no observer on the path can distinguish.
     #[inline]
     #[must_use]
     pub fn ech_offered(&self) -> bool {

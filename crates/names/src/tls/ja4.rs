@@ -249,15 +249,15 @@ impl Hash {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::made::{Made, alpn, list, versions};
+    use crate::tls::made::{HelloSpec, alpn, list, versions};
 
-    fn ja4(made: &Made) -> String {
+    fn ja4(made: &HelloSpec) -> String {
         let message = made.message();
         Ja4::of(&Hello::new(&message).unwrap(), Transport::Tcp).unwrap().to_string()
     }
 
     /// A hello of these values, whose contents are of no account but for the last ones.
-    fn made(suites: &[u16], kinds: &[u16], algorithms: &[u16], protocol: &str) -> Made {
+    fn made(suites: &[u16], kinds: &[u16], algorithms: &[u16], protocol: &str) -> HelloSpec {
         let data = |kind| match kind {
             0x000d => list(algorithms),
             0x0010 => alpn(&[protocol.as_bytes()]),
@@ -265,7 +265,7 @@ mod tests {
             _ => vec![0; 5],
         };
         let extensions = kinds.iter().map(|&kind| (kind, data(kind))).collect();
-        Made { version: 0x0303, cipher_suites: suites.to_vec(), extensions }
+        HelloSpec { version: 0x0303, cipher_suites: suites.to_vec(), extensions }
     }
 
     const CHROME: [u16; 15] = [
@@ -276,9 +276,9 @@ mod tests {
     /// The worked example of FoxIO's description: suites, extensions, algorithms and result.
     #[test]
     fn the_worked_example_of_the_description_comes_out() {
-        assert_eq!(ja4(&Made::default()), "t13d1516h2_8daaf6152771_e5627efa2ab1");
+        assert_eq!(ja4(&HelloSpec::default()), "t13d1516h2_8daaf6152771_e5627efa2ab1");
         // The same without algorithms.
-        let none = Made::default().with(0x000d, Some(vec![]));
+        let none = HelloSpec::default().with(0x000d, Some(vec![]));
         assert_eq!(ja4(&none), "t13d1516h2_8daaf6152771_6d807ffa2a79");
     }
 
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_hello_with_nothing_to_hash_has_zeros() {
-        let empty = Made { version: 0x0300, cipher_suites: vec![], extensions: vec![] };
+        let empty = HelloSpec { version: 0x0300, cipher_suites: vec![], extensions: vec![] };
         assert_eq!(ja4(&empty), "ts3i000000_000000000000_000000000000");
         let named = empty.with(0, Some(vec![]));
         assert_eq!(ja4(&named), "ts3d000100_000000000000_000000000000");
@@ -343,7 +343,7 @@ mod tests {
         for (version, text) in [(0x0002, "s2"), (0x0301, "10"), (0x0302, "11"), (0x0303, "12")] {
             assert_eq!(version_name(version), text.as_bytes());
         }
-        let draft = Made::default().with(43, Some(versions(&[0x7f17, 0x0303])));
+        let draft = HelloSpec::default().with(43, Some(versions(&[0x7f17, 0x0303])));
         assert!(ja4(&draft).starts_with("t00d"));
     }
 
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_cut_hello_has_no_fingerprint() {
-        let message = Made::default().message();
+        let message = HelloSpec::default().message();
         let hello = Hello::new(&message[..message.len() - 1]).unwrap();
         assert_eq!(Ja4::of(&hello, Transport::Tcp), None);
     }

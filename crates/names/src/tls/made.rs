@@ -3,7 +3,7 @@
 /// What a hello is to hold. The default is one of Chrome's of 2022, with GREASE: the worked
 /// example of the JA4 specification.
 #[derive(Clone, Debug)]
-pub(crate) struct Made {
+pub(crate) struct HelloSpec {
     pub version: u16,
     pub cipher_suites: Vec<u16>,
     pub extensions: Vec<(u16, Vec<u8>)>,
@@ -37,7 +37,7 @@ pub(crate) fn versions(versions: &[u16]) -> Vec<u8> {
     bytes
 }
 
-impl Default for Made {
+impl Default for HelloSpec {
     fn default() -> Self {
         let cipher_suites = vec![
             0x2a2a, 0x1301, 0x1302, 0x1303, 0xc02b, 0xc02f, 0xc02c, 0xc030, 0xcca9, 0xcca8, 0xc013,
@@ -60,7 +60,7 @@ impl Default for Made {
     }
 }
 
-impl Made {
+impl HelloSpec {
     /// The same with other data in an extension, or with none.
     pub(crate) fn with(mut self, kind: u16, data: Option<Vec<u8>>) -> Self {
         self.extensions.retain(|(other, _)| *other != kind);

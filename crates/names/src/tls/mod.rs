@@ -14,7 +14,7 @@
 //!
 //! Fingerprints are tested with the worked example of FoxIO's description of JA4, with raw
 //! fingerprints from its tests, and, in `tests/captures`, with what FoxIO and nDPI publish of
-//! captures that are kept beside the repository; there, hellos are also held against tshark's.
+//! captures that are stored outside the repository; there, hellos are also compared with tshark's.
 
 mod fault;
 mod hello;

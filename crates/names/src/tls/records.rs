@@ -160,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tls::made::Made;
+    use crate::tls::made::HelloSpec;
 
     /// `message` in records of at most `size` bytes.
     fn in_records(message: &[u8], size: usize) -> Vec<u8> {
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_message_in_one_record_is_borrowed() {
-        let message = Made::default().message();
+        let message = HelloSpec::default().message();
         let mut stream = in_records(&message, 1 << 14);
         stream.extend([23, 3, 3, 0, 1, 9]);
         let read = handshake(&stream, &mut []);
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_stands_between_two_parts_is_named() {
-        let message = Made::default().message();
+        let message = HelloSpec::default().message();
         let first = in_records(&message[..40], 40);
         let cases = [
             (&[21, 3, 3, 0, 2, 1, 0][..], Fault::RecordBetween),
@@ -234,7 +234,7 @@ mod tests {
         fn a_split_message_is_put_together_from_any_prefix(
             size in 1_usize..300, cut in 0_usize..2000,
         ) {
-            let message = Made::default().message();
+            let message = HelloSpec::default().message();
             let stream = in_records(&message, size);
             let prefix = &stream[..cut.min(stream.len())];
             let mut buffer = vec![0; prefix.len()];

@@ -1,4 +1,4 @@
-//! Hellos in captures that are kept beside the repository, held against what others have
+//! Hellos in captures that are stored outside the repository, compared with what others have
 //! published of the same captures and against tshark.
 
 #[cfg(test)]
@@ -9,7 +9,7 @@ mod reading;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use reading::Seen;
+use reading::HelloRow;
 
 /// Where `make test-wide` finds captures.
 fn data() -> PathBuf {
@@ -92,14 +92,14 @@ fn hellos_are_those_that_tshark_sees() {
     for folder in ["services", "formats"] {
         for path in reading::captures(&data.join(folder)) {
             let name = path.file_name().unwrap().to_string_lossy();
-            let ours: BTreeSet<Seen> = reading::hellos(&path).into_iter().collect();
+            let ours: BTreeSet<HelloRow> = reading::hellos(&path).into_iter().collect();
             if ours.is_empty() && !peers::is_about_hellos(&name) {
                 continue;
             }
             let theirs = peers::hellos(&path);
             both += ours.intersection(&theirs).count();
             there += theirs.len();
-            let is_unseen = |seen: &&Seen| {
+            let is_unseen = |seen: &&HelloRow| {
                 UNSEEN.iter().any(|(file, port, _)| *file == name && *port == seen.source_port)
             };
             let more = ours.difference(&theirs).filter(|seen| !is_unseen(seen));

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use ring::digest::{SHA256, digest};
 
-use crate::reading::Seen;
+use crate::reading::HelloRow;
 
 const FIELDS: [&str; 10] = [
     "tcp.srcport",
@@ -27,7 +27,7 @@ pub(crate) fn is_about_hellos(name: &str) -> bool {
     ["tls", "ssl", "quic", "https"].iter().any(|word| name.contains(word))
 }
 
-pub(crate) fn hellos(path: &Path) -> BTreeSet<Seen> {
+pub(crate) fn hellos(path: &Path) -> BTreeSet<HelloRow> {
     let mut command = Command::new("tshark");
     command.arg("-r").arg(path).args(["-n", "-Y", "tls.handshake.type==1", "-T", "fields"]);
     command.args(["-E", "separator=|", "-E", "aggregator=,"]);
@@ -36,7 +36,7 @@ pub(crate) fn hellos(path: &Path) -> BTreeSet<Seen> {
     String::from_utf8_lossy(&output.stdout).lines().filter_map(seen).collect()
 }
 
-fn seen(line: &str) -> Option<Seen> {
+fn seen(line: &str) -> Option<HelloRow> {
     let fields: Vec<Vec<&str>> = line.split('|').map(|field| field.split(',').collect()).collect();
     let [tcp, udp, name, version, versions, suites, kinds, algorithms, lens, alpn] = &fields[..]
     else {
@@ -73,7 +73,7 @@ fn seen(line: &str) -> Option<Seen> {
     let (suites, rest) = (hash(&digits(&suites)), hash(&text));
     let head = format!("{letter}{version}{named}{suite_count:02}{kind_count:02}{alpn}");
     let ja4 = format!("{head}_{suites}_{rest}");
-    Some(Seen { source_port, server_name: name[0].to_owned(), ja4 })
+    Some(HelloRow { source_port, server_name: name[0].to_owned(), ja4 })
 }
 
 /// The algorithms of extension 13. tshark puts those of delegated credentials (34) and of

@@ -14,7 +14,7 @@ use packet::file::{Decoder, Item, Stop};
 
 /// One hello.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct HelloRow {
     pub(crate) source_port: u16,
     pub(crate) server_name: String,
     pub(crate) ja4: String,
@@ -45,7 +45,7 @@ fn bytes(path: &Path) -> Vec<u8> {
 }
 
 /// The hellos at the beginning of streams and in Initial packets.
-pub(crate) fn hellos(path: &Path) -> Vec<Seen> {
+pub(crate) fn hellos(path: &Path) -> Vec<HelloRow> {
     let bytes = bytes(path);
     let Ok((mut decoder, mut place)) = Decoder::new(&bytes) else { return Vec::new() };
     let (mut ways, mut seen) = (HashMap::new(), Vec::new());
@@ -67,7 +67,7 @@ pub(crate) fn hellos(path: &Path) -> Vec<Seen> {
 
 type Ways = HashMap<Vec<u8>, Way>;
 
-fn take(frame: &[u8], layers: packet::Layers, ways: &mut Ways, seen: &mut Vec<Seen>) {
+fn take(frame: &[u8], layers: packet::Layers, ways: &mut Ways, seen: &mut Vec<HelloRow>) {
     let transport = usize::from(layers.transport_offset);
     let payload_start = usize::from(layers.payload_offset);
     if !layers.has(packet::Layers::TRANSPORT) || layers.has(packet::Layers::LATER_FRAGMENT) {
@@ -101,7 +101,7 @@ fn take(frame: &[u8], layers: packet::Layers, ways: &mut Ways, seen: &mut Vec<Se
     }
 }
 
-fn segment(way: &mut Way, offset: u32, payload: &[u8], source_port: u16, seen: &mut Vec<Seen>) {
+fn segment(way: &mut Way, offset: u32, payload: &[u8], source_port: u16, seen: &mut Vec<HelloRow>) {
     way.gather.insert(u64::from(offset), payload);
     let mut buffer = [0; names::gather::LEN_MAX];
     let stream = way.gather.bytes();
@@ -120,7 +120,7 @@ fn segment(way: &mut Way, offset: u32, payload: &[u8], source_port: u16, seen: &
     };
 }
 
-fn datagram(way: &mut Way, payload: &[u8], source_port: u16, seen: &mut Vec<Seen>) {
+fn datagram(way: &mut Way, payload: &[u8], source_port: u16, seen: &mut Vec<HelloRow>) {
     let mut scratch = [0; 2048];
     for packet in Datagram::new(payload) {
         let Ok(Packet::Initial(initial)) = packet else { continue };
@@ -141,9 +141,9 @@ fn datagram(way: &mut Way, payload: &[u8], source_port: u16, seen: &mut Vec<Seen
     }
 }
 
-fn hello(bytes: &[u8], transport: Transport, source_port: u16) -> Option<Seen> {
+fn hello(bytes: &[u8], transport: Transport, source_port: u16) -> Option<HelloRow> {
     let hello = Hello::new(bytes).ok()?;
     let ja4 = Ja4::of(&hello, transport)?.to_string();
     let name = hello.server_name().unwrap_or_default();
-    Some(Seen { source_port, server_name: String::from_utf8_lossy(name).into_owned(), ja4 })
+    Some(HelloRow { source_port, server_name: String::from_utf8_lossy(name).into_owned(), ja4 })
 }

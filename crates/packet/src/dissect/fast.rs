@@ -15,7 +15,7 @@ struct Link {
     vlan_id: u16,
 }
 
-/// What IP carries: protocol, offset, and length as IP tells it.
+/// What IP carries: protocol, offset, and length as IP gives it.
 #[derive(Clone, Copy)]
 struct Carried {
     network: Network,

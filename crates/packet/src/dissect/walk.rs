@@ -39,7 +39,7 @@ enum Next {
     Wlan,
     /// The same, its header padded to a multiple of 4 bytes.
     WlanPadded,
-    /// IP whose version is told by its first nibble alone.
+    /// IP whose version is given by its first nibble alone.
     RawIp,
     Ipv4,
     Ipv6,
@@ -56,13 +56,13 @@ struct Walk<'a> {
     position: usize,
     /// Where the enclosing layer ends, captured or not.
     end: usize,
-    /// The enclosing layer is known to go on past `end`, in a later fragment or
+    /// The enclosing layer is known to continue past `end`, in a later fragment or
     /// in bytes the frame lost: what does not fit is missing, not malformed.
     is_open: bool,
     options: DissectOptions,
     /// EtherType that announced the header at hand; 0 where nothing did.
     ether_type: u16,
-    /// The tunnel that was opened last; told in `layers` once a network header holds.
+    /// The tunnel that was opened last; recorded in `layers` once a network header holds.
     tunnel: Tunnel,
     layers: Layers,
 }
@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
         Next::Stop
     }
 
-    /// As [`missing`](Self::missing), for a header that tells its length only
+    /// As [`missing`](Self::missing), for a header that gives its length only
     /// while it is read and needs `len_min` bytes at least.
     fn missing_some(&mut self, len_min: usize, cause: Malformed) -> Next {
         let is_whole = self.captured().len() == self.remaining();

@@ -24,7 +24,7 @@ const STATISTICS_HEADER_LEN: usize = 20;
 /// A block that is no frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BlockKind {
-    /// A section begins: interfaces are numbered anew, byte order may change.
+    /// A section begins: interfaces are numbered again, byte order may change.
     Section,
     /// An interface was described; its index over all sections.
     Interface(u16),
@@ -32,7 +32,7 @@ pub enum BlockKind {
     Statistics(Option<u16>),
     /// Addresses with names.
     Names,
-    /// Keys to decrypt with; not looked at.
+    /// Keys to decrypt with; ignored.
     Secrets,
     /// A systemd journal entry.
     Journal,
@@ -121,7 +121,7 @@ impl Reader<'_> {
 }
 
 impl Pcapng {
-    /// A section begins: everything said so far is forgotten, save for the record.
+    /// A section begins: everything said so far is forgotten, except the record.
     pub(super) fn read_section(
         &mut self,
         block: &[u8],
@@ -256,7 +256,7 @@ impl Pcapng {
     }
 }
 
-/// Sets what a numeric option of an interface tells; false where its length is wrong.
+/// Sets what a numeric option of an interface says; false where its length is wrong.
 fn set_number(interface: &mut Interface, option: u16, value: &[u8], order: ByteOrder) -> bool {
     match (option, value) {
         (code::IF_TSRESOL, &[byte]) => interface.resolution = Resolution::from_option(byte),

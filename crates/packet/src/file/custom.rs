@@ -85,7 +85,7 @@ impl<'a> PrivateBlock<'a> {
 }
 
 /// Appends a custom option of bytes that may be copied, little-endian, padded.
-/// What is longer than an option holds is left out, and false told.
+/// What is longer than an option holds is left out, and false returned.
 pub fn custom_option(out: &mut Vec<u8>, enterprise: u32, value: &[u8]) -> bool {
     let len = value.len().saturating_add(4);
     if len > OPTION_LEN_MAX {
@@ -117,7 +117,7 @@ pub fn section_len(bytes: &[u8]) -> Option<(usize, u64)> {
 }
 
 /// Writes into the little-endian section header that `bytes` begins with how long its section is,
-/// counted without the header; `u64::MAX` says that it is not told.
+/// counted without the header; `u64::MAX` says that it is not given.
 pub fn set_section_len(bytes: &mut [u8], len: u64) {
     if let Some(field) = bytes.get_mut(16..24) {
         field.copy_from_slice(&len.to_le_bytes());

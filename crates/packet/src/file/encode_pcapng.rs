@@ -91,7 +91,7 @@ impl PcapngEncoder {
         end(out, start, options);
     }
 
-    /// Appends the description of an interface and tells its number. Its clock is
+    /// Appends the description of an interface and returns its number. Its clock is
     /// written as ticking in nanoseconds, whatever `resolution` says, and its
     /// statistics are not written: [`statistics`](Self::statistics) does that.
     ///

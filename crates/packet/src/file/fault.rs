@@ -9,7 +9,7 @@ macro_rules! file_faults {
         $(#[$doc:meta])*
         $name:ident $({ $($(#[$field_doc:meta])* $field:ident: $ty:ty),* $(,)? })? = $text:literal;
     )*) => {
-        /// Why reading a file cannot go on. The caller knows at which offset.
+        /// Why reading a file cannot continue. The caller knows at which offset.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum FileFault {
             $($(#[$doc])* $name $({ $($(#[$field_doc])* $field: $ty,)* })?,)*

@@ -42,7 +42,7 @@ pub const fn frame_block_len(kept_len: usize, direction: Direction, options_len:
         .saturating_add(end_len)
 }
 
-/// Writes `kept` as an enhanced packet block at the start of `out` and tells how many bytes that
+/// Writes `kept` as an enhanced packet block at the start of `out` and returns how many bytes that
 /// took; `None`, and nothing written, where `out` is too short.
 #[inline]
 pub fn put_frame(out: &mut [u8], fields: &FrameFields<'_>, kept: &[u8]) -> Option<usize> {

@@ -1,6 +1,6 @@
 //! What a file is, by its first bytes.
 //!
-//! Names are not looked at: captures are called `.pcap`, `.cap`, `.dmp`, `.0`
+//! Names are ignored: captures are called `.pcap`, `.cap`, `.dmp`, `.0`
 //! and worse, and `.pcap` is often pcapng or gzip.
 
 use std::fmt;
@@ -26,7 +26,7 @@ macro_rules! magics {
                 match self { $(Self::$name => $sentence,)* }
             }
 
-            /// Each known prefix with what it tells; none is the start of another.
+            /// Each known prefix with what it means; none is the start of another.
             pub(super) const PREFIXES: &'static [(&'static [u8], Self)] = &[
                 $($((&$prefix, Self::$name),)+)*
             ];

@@ -27,9 +27,9 @@ pub struct Interface {
     pub resolution: Resolution,
     /// Seconds added to its stamps.
     pub offset_seconds: i64,
-    /// Bytes of frame check sequence at the end of each frame, where the file tells.
+    /// Bytes of frame check sequence at the end of each frame, if the file says so.
     pub fcs_len: Option<u8>,
-    /// Bits per second, where the file tells.
+    /// Bits per second, if the file says so.
     pub speed: Option<u64>,
     /// Name, such as `eth0`.
     pub name: String,
@@ -43,7 +43,7 @@ pub struct Interface {
     pub hardware: String,
     /// Comments.
     pub comments: Comments,
-    /// What the capture counted, where it tells.
+    /// What the capture counted, if it says so.
     pub statistics: Option<InterfaceStatistics>,
 }
 
@@ -58,7 +58,7 @@ pub struct InterfaceStatistics {
     pub end: Option<Timestamp>,
     /// Packets the interface received.
     pub received: Option<u64>,
-    /// Packets the interface dropped for want of room.
+    /// Packets the interface dropped because there was no room.
     pub dropped: Option<u64>,
     /// Packets the filter accepted.
     pub filter_accepted: Option<u64>,
@@ -128,7 +128,7 @@ counts! {
     name_blocks,
     /// Interface statistics blocks.
     statistics_blocks,
-    /// Decryption secrets blocks; their contents are not looked at.
+    /// Decryption secrets blocks; their contents are ignored.
     secrets_blocks,
     /// systemd journal entries.
     journal_blocks,
@@ -182,7 +182,7 @@ impl TextBudget {
 }
 
 impl Comments {
-    /// Adds one where the limits allow; tells whether it was kept whole.
+    /// Adds one where the limits allow; returns whether it was kept in full.
     pub(super) fn push(&mut self, value: &[u8], budget: &mut TextBudget) -> bool {
         if self.texts.len() >= COMMENT_COUNT_MAX || budget.left == 0 {
             self.omitted_count = self.omitted_count.wrapping_add(1);

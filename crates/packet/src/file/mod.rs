@@ -110,14 +110,14 @@ pub enum Item {
     Meta(BlockKind),
 }
 
-/// What a file tells of one frame. Offsets count from the start of the item.
+/// What a file records of one frame. Offsets count from the start of the item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
     /// When it was seen; the epoch where `has_timestamp` is false.
     pub timestamp: Timestamp,
     /// Captured bytes.
     pub captured_len: u32,
-    /// Bytes that were on the wire, as the file tells: damaged files tell less
+    /// Bytes that were on the wire, as the file gives them: damaged files give less
     /// than were captured.
     pub wire_len: u32,
     /// Where the frame's bytes begin.
@@ -126,13 +126,13 @@ pub struct FrameHeader {
     pub options_offset: u32,
     /// Bytes of options; 0 where there are none.
     pub options_len: u32,
-    /// `epb_flags` as the file tells; 0 where it does not.
+    /// `epb_flags` as the file gives them; 0 if it does not.
     pub flags: u32,
     /// Index within the file, over all sections, of the interface.
     pub interface: u16,
     /// What its first byte is.
     pub link: LinkType,
-    /// Which way it passed, where the file tells.
+    /// Which way it passed, if the file says so.
     pub direction: Direction,
     /// False for simple packet blocks, which have no stamp. Carrying over the last
     /// stamp would make the answer depend on where a thread began to read.
@@ -310,7 +310,7 @@ impl Decoder {
     /// item begins and, where something else ended it, why.
     ///
     /// The same as [`Decoder::next`] in a loop, but what does not change from
-    /// record to record is looked at once: measured, a third of the time.
+    /// record to record is examined once: measured, a third of the time.
     #[inline]
     pub fn read(
         &mut self,
@@ -394,7 +394,7 @@ impl Decoder {
     }
 
     /// The options of a frame that [`Decoder::next`] has just decoded from the
-    /// start of `bytes`: comments and others that are not looked at here.
+    /// start of `bytes`: comments and others that are ignored here.
     #[must_use]
     pub fn frame_options<'a>(&self, bytes: &'a [u8], frame: &FrameHeader) -> Options<'a> {
         let order = match &self.layout {

@@ -63,7 +63,7 @@ pub(super) struct Pcap {
 }
 
 impl Pcap {
-    /// Reads the file header; tells the one interface that it describes.
+    /// Reads the file header; returns the one interface that it describes.
     pub(super) fn new(prefix: &[u8]) -> Result<(Self, Interface), FileFault> {
         let Some(header) = prefix.first_chunk::<FILE_HEADER_LEN>() else {
             return Err(FileFault::HeaderShort {

@@ -196,7 +196,7 @@ impl Pcapng {
         Ok((Item::Frame(frame), total))
     }
 
-    /// Counts losses and tells the flags; 0 where there are none. Not inlined, so
+    /// Counts losses and returns the flags; 0 where there are none. Not inlined, so
     /// that frames without options, the common kind, do not pay for it.
     #[inline(never)]
     fn read_frame_options(

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Length of a tick in seconds, as `if_tsresol` tells it.
+/// Length of a tick in seconds, as `if_tsresol` gives it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Resolution {
     /// 10⁻ⁿ seconds.

@@ -2,7 +2,7 @@
 
 use super::{FREE_MASK, FlowKey};
 
-/// A [`FlowKey`] and 16 bits of somebody else's, in the size of the key alone.
+/// A [`FlowKey`] and 16 bits of another owner, in the size of the key alone.
 ///
 /// What crosses threads is one cache line a packet, and a key fills five of its eight words. The
 /// mark takes no part in what the key is: [`key`](Self::key) is the key without it.

@@ -43,7 +43,7 @@ pub const fn is_asked(ace: u8) -> bool {
     ace == 0b111
 }
 
-/// Whether a SYN/ACK grants Accurate ECN: it tells with which codepoint the SYN arrived.
+/// Whether a SYN/ACK grants Accurate ECN: it reports with which codepoint the SYN arrived.
 #[inline]
 #[must_use]
 pub const fn is_granted(ace: u8) -> bool {

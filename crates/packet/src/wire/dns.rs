@@ -18,7 +18,7 @@ mod field {
 pub const HEADER_LEN: usize = 12;
 /// The port of DNS.
 pub const PORT: u16 = 53;
-/// The port of multicast DNS (RFC 6762), where nobody owes a response.
+/// The port of multicast DNS (RFC 6762), where no response is required.
 pub const MULTICAST_PORT: u16 = 5353;
 
 const IS_RESPONSE: u16 = 1 << 15;
@@ -31,7 +31,7 @@ pub struct Dns<'a> {
 
 impl<'a> Dns<'a> {
     /// Reads the header at the start of a datagram's payload; `None` where it is shorter, or has
-    /// an opcode that nobody uses.
+    /// an opcode that is not in use.
     #[inline]
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Option<Self> {

@@ -83,7 +83,7 @@ impl<'a> Erspan<'a> {
         (self.words[0] >> 12).to_le_bytes()[0]
     }
 
-    /// VLAN of the mirrored frame, as the switch tells it.
+    /// VLAN of the mirrored frame, as the switch gives it.
     #[must_use]
     pub fn vlan(&self) -> u16 {
         self.words[0] & VLAN_MASK

@@ -40,7 +40,7 @@ pub struct Gre<'a> {
 
 impl<'a> Gre<'a> {
     /// Reads the header at the start of `bytes`. The layout of versions above 1
-    /// is nobody's guess: ask [`version`](Self::version) before going on.
+    /// is not defined: ask [`version`](Self::version) before going on.
     ///
     /// # Errors
     /// [`Malformed::GreHeaderShort`].

@@ -108,7 +108,7 @@ impl<'a> Gtpu<'a> {
         self.header[1]
     }
 
-    /// Bytes behind the first eight, as the header tells them.
+    /// Bytes behind the first eight, as the header gives them.
     #[inline]
     #[must_use]
     pub fn length(&self) -> u16 {

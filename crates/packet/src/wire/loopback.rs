@@ -28,7 +28,8 @@ impl<'a> Loopback<'a> {
         Ok(Self { header })
     }
 
-    /// Address family. Families are below 65,536, so that the half that is zero tells the order.
+    /// Address family. Families are below 65,536, so that the half that is zero shows the byte
+    /// order.
     #[inline]
     #[must_use]
     pub fn family(&self) -> u32 {

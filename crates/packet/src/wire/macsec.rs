@@ -1,5 +1,5 @@
-//! MACsec's tag (IEEE 802.1AE): what follows EtherType 0x88E5. With integrity alone the frame goes
-//! on in the clear behind it, with an EtherType of its own, and ends in a check value.
+//! MACsec's tag (IEEE 802.1AE): what follows EtherType 0x88E5. With integrity alone the frame
+//! continues in the clear behind it, with an EtherType of its own, and ends in a check value.
 //!
 //! ```text
 //! |V|ES|SC|SCB|E|C|AN |  0 0 | short length |   packet number, 32 bits   |

@@ -1,6 +1,6 @@
 //! Netfilter's log (`LINKTYPE_NFLOG`): a header of 4 bytes, then attributes, of which one is the
 //! packet, from its network header on. Lengths and types of attributes are in the byte order of the
-//! host that captured, which no field tells: types are small, so that the first one does.
+//! host that captured, which no field gives: types are small, so that the first one does.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::malformed::Malformed;
 pub const HEADER_LEN: usize = 4;
 /// Bytes of an attribute before its value: length, these bytes included, and type.
 pub const ATTRIBUTE_HEADER_LEN: usize = 4;
-/// The attribute that tells the EtherType (`NFULA_PACKET_HDR`).
+/// The attribute that gives the EtherType (`NFULA_PACKET_HDR`).
 pub const PACKET_HEADER: u16 = 1;
 /// The attribute that is the packet (`NFULA_PAYLOAD`).
 pub const PAYLOAD: u16 = 9;
@@ -50,7 +50,7 @@ impl<'a> Nflog<'a> {
         self.bytes.first().copied().unwrap_or_default()
     }
 
-    /// The EtherType, where an attribute tells it.
+    /// The EtherType, if an attribute gives it.
     #[must_use]
     pub fn ether_type(&self) -> Option<u16> {
         let (_, range) = self.attributes().flatten().find(|(kind, _)| *kind == PACKET_HEADER)?;

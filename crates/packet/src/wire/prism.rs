@@ -1,5 +1,5 @@
 //! What drivers put before frames of 802.11 before radiotap: the Prism header of 144 bytes, and
-//! AVS, which tells its length. Where Prism is announced either may be there.
+//! AVS, which gives its length. Where Prism is announced either may be there.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! QUIC (RFC 9000): as much as is not encrypted and tells delays: which header a packet has, its
+//! QUIC (RFC 9000): as much as is not encrypted and shows delays: which header a packet has, its
 //! version, and the spin bit.
 //!
 //! ```text

@@ -58,7 +58,7 @@ impl<'a> Udp<'a> {
         self.u16_at(field::DESTINATION_PORT)
     }
 
-    /// Bytes of header and payload as the header tells them; 0 in an IPv6
+    /// Bytes of header and payload as the header gives them; 0 in an IPv6
     /// jumbogram (RFC 2675 §4).
     #[inline]
     #[must_use]

@@ -9,7 +9,7 @@ use engine::sketch::SketchCounts;
 use packet::{Batch, HashSeed};
 
 use crate::features::{ExactCounts, Features, Key, MergedCounts};
-use crate::judged::{Basis, Judged};
+use crate::judged::{Basis, PacketVerdict};
 use crate::model::Model;
 use crate::pipeline::Judge;
 
@@ -32,7 +32,7 @@ pub struct Classifier {
     without_key: u64,
 }
 
-/// What became of packets and of what is kept of them.
+/// The outcome of packets and of what is kept of them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClassifierCounts {
     /// Packets that the flow forest judged.
@@ -47,9 +47,9 @@ pub struct ClassifierCounts {
     pub clock_steps: u64,
     /// Frames that offloads made of several packets, each judged once.
     pub merged: MergedCounts,
-    /// What became of keys in sketches.
+    /// The outcome of keys in sketches.
     pub sketches: Vec<(Key, SketchCounts)>,
-    /// What became of keys in tables.
+    /// The outcome of keys in tables.
     pub tables: Vec<(Key, ExactCounts)>,
     /// Bytes of sketches, or of what tables hold now.
     pub size_bytes: usize,
@@ -72,8 +72,8 @@ impl Classifier {
         }
     }
 
-    /// One [`Judged`] for each record of the batch, in order; `judged` is cleared first.
-    pub fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<Judged>) {
+    /// One [`PacketVerdict`] for each record of the batch, in order; `judged` is cleared first.
+    pub fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
         judged.clear();
         let Self { model, features, by_flow, by_packet, scores, .. } = self;
         let (mut flow_count, mut packet_count, mut without_key) = (0, 0, 0);
@@ -89,7 +89,7 @@ impl Classifier {
                 };
                 places.push(index);
                 without_key += u64::from(flow.is_none());
-                judged.push(Judged { class: 0, confidence: 0.0, basis, flow });
+                judged.push(PacketVerdict { class: 0, confidence: 0.0, basis, flow });
             }
             flow_count += by_flow.len() as u64;
             packet_count += by_packet.len() as u64;
@@ -112,7 +112,7 @@ impl Classifier {
         &self.model
     }
 
-    /// What became of packets so far.
+    /// The outcome of packets so far.
     #[must_use]
     pub fn counts(&self) -> ClassifierCounts {
         let (late, clock_steps) = self.features.late_and_steps();
@@ -134,14 +134,14 @@ impl Classifier {
 }
 
 impl Judge for Classifier {
-    fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<Judged>) {
+    fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
         Self::judge(self, batch, judged);
     }
 }
 
 /// Of each row the class of the highest probability.
 #[allow(clippy::cast_possible_truncation)]
-fn decide(rows: &[u16], scores: &[f64], class_count: usize, judged: &mut [Judged]) {
+fn decide(rows: &[u16], scores: &[f64], class_count: usize, judged: &mut [PacketVerdict]) {
     for (&row, scores) in rows.iter().zip(scores.chunks_exact(class_count)) {
         let Some(judged) = judged.get_mut(usize::from(row)) else { continue };
         let (mut class, mut highest) = (0, f64::NEG_INFINITY);

@@ -9,9 +9,9 @@ use super::*;
 fn model(source: &str, buckets: usize) -> Arc<Model> {
     let options = crate::features::FeatureOptions {
         source: if source == "exact" {
-            crate::features::KeptIn::Exact
+            crate::features::CounterStore::Exact
         } else {
-            crate::features::KeptIn::Sketch
+            crate::features::CounterStore::Sketch
         },
         layers: 1,
         buckets,
@@ -71,7 +71,11 @@ fn records(frames: &[(i64, Vec<u8>)]) -> (Vec<u8>, Vec<Record>) {
     (bytes, records)
 }
 
-fn judged(classifier: &mut Classifier, frames: &[(i64, Vec<u8>)], together: usize) -> Vec<Judged> {
+fn judged(
+    classifier: &mut Classifier,
+    frames: &[(i64, Vec<u8>)],
+    together: usize,
+) -> Vec<PacketVerdict> {
     let (bytes, records) = records(frames);
     let (mut all, mut some) = (Vec::new(), Vec::new());
     for records in records.chunks(together) {

@@ -181,7 +181,7 @@ pub(super) type SumNumbers = [[f32; BLOCK_ROWS]; SumColumn::ALL.len()];
 /// Before the first packet.
 pub(super) const NO_NUMBERS: SumNumbers = [[MISSING; BLOCK_ROWS]; SumColumn::ALL.len()];
 
-/// All numbers of what keys did, packet by packet: a packet's sums are looked at once, and without
+/// All numbers of what keys did, packet by packet: a packet's sums are examined once, and without
 /// a branch on what differs from packet to packet. Of flows, packets that went the same way count
 /// for themselves.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
@@ -224,8 +224,8 @@ const fn either(condition: bool, value: f32, other: f32) -> f32 {
     f32::from_bits(value.to_bits() & mask | other.to_bits() & !mask)
 }
 
-/// As a float, up to 2⁶³, where it stops. Processors convert signed numbers at once, others in six
-/// steps.
+/// As a float, up to 2⁶³, where it stops. Processors convert signed numbers in one instruction,
+/// others in six steps.
 #[inline(always)]
 #[allow(clippy::cast_precision_loss)]
 fn whole(number: u64) -> f32 {
@@ -265,7 +265,7 @@ impl Column {
         }
     }
 
-    /// Of whose packets it tells, unless of the packet alone.
+    /// Whose packets it describes, unless of the packet alone.
     #[must_use]
     pub const fn key(self) -> Option<Key> {
         match self {
@@ -274,7 +274,7 @@ impl Column {
         }
     }
 
-    /// Whether what it tells of hosts is made from what is kept of flows.
+    /// Whether what it says of hosts is made from what is kept of flows.
     #[must_use]
     pub fn needs(self, key: Key) -> bool {
         self.key() == Some(key)

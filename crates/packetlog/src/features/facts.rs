@@ -3,7 +3,7 @@
 use packet::wire::arp::Arp;
 use packet::{Frame, Layers, Network, Protocol, Record};
 
-use super::merged::Merged;
+use super::merged::WireSegments;
 
 const TCP_FIN: i16 = 1;
 const TCP_PSH: i16 = 8;
@@ -109,7 +109,7 @@ impl Facts {
     /// learn from captures without offloads, and the same traffic is to get the same verdict.
     #[inline]
     fn split(&mut self, record: &Record) {
-        if let Some(merged) = Merged::of(record, self.size) {
+        if let Some(merged) = WireSegments::of(record, self.size) {
             self.segments = merged.segments;
             let headers = self.size.saturating_sub(record.layers.payload_len);
             let link = self.wire_len.saturating_sub(self.size);

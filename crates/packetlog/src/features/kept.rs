@@ -1,7 +1,7 @@
 //! What packets of flows and hosts came to, in tables or in sketches.
 
 use engine::flow::{
-    FlowMark, FlowOptions, FlowPacket, FlowSlot, FlowTable, Held, MarkKind, SideSlab,
+    FlowMark, FlowOptions, FlowPacket, FlowSlot, FlowState, FlowTable, MarkKind, SideSlab,
 };
 use engine::sketch::{Sketch, SketchCounts, SketchHint, SketchOptions, SketchPacket};
 use engine::sums::{PacketRun, PacketSums};
@@ -9,14 +9,14 @@ use packet::flow_key::MarkedKey;
 use packet::{FlowDirection, FlowKey, Layers, Span, Timestamp, must};
 
 use super::merged::SEGMENT_GAP_NS;
-use super::options::{FeatureOptions, KeptIn};
+use super::options::{CounterStore, FeatureOptions};
 
 /// Packets that a table takes in together; see [`FlowTable::observe`].
 const PIECE_LEN: usize = 64;
 
 /// A packet on its way to what is kept of its key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrived {
+pub(super) struct PacketArrival {
     pub(super) hash: u64,
     /// Where a sketch seems to have it.
     pub(super) hint: SketchHint,
@@ -26,14 +26,14 @@ pub(super) struct Arrived {
     pub(super) index: u16,
     pub(super) tcp_flags: u8,
     pub(super) is_marked: bool,
-    /// What a merged frame stands for beside its first packet; 0 nearly always.
+    /// What a merged frame stands for in addition to its first packet; 0 nearly always.
     pub(super) more: u16,
     /// Whether these are marked as well, and bytes of the last.
     pub(super) more_marked: bool,
     pub(super) last_size: u32,
 }
 
-impl Arrived {
+impl PacketArrival {
     /// The packets of a merged frame after the first.
     const fn run(&self) -> PacketRun {
         PacketRun {
@@ -47,7 +47,7 @@ impl Arrived {
 }
 
 /// What is kept of flows, of sources or of destinations.
-pub(super) enum Kept {
+pub(super) enum KeyCounters {
     Sketch(Box<Sketch>),
     Exact(Box<Exact>),
 }
@@ -55,7 +55,7 @@ pub(super) enum Kept {
 /// Packets of keys, each with sums of its own.
 pub(super) struct Exact {
     table: FlowTable,
-    states: SideSlab<Held<State>>,
+    states: SideSlab<FlowState<State>>,
     window: Option<Span>,
     packets: Vec<FlowPacket>,
     slots: Vec<FlowSlot>,
@@ -78,7 +78,7 @@ struct State {
     window_start: Timestamp,
 }
 
-/// A host as one end of a conversation with nobody, so that a table of flows holds it.
+/// A host as one end of a conversation without a peer, so that a table of flows holds it.
 pub(super) fn host_key(address: std::net::IpAddr) -> FlowKey {
     const NOBODY: packet::Protocol = packet::Protocol(255);
     let unspecified = match address {
@@ -88,19 +88,19 @@ pub(super) fn host_key(address: std::net::IpAddr) -> FlowKey {
     FlowKey::from_tuple(address, unspecified, 0, 0, NOBODY).0
 }
 
-impl Kept {
+impl KeyCounters {
     pub(super) fn new(options: &FeatureOptions) -> Self {
         match options.source {
-            KeptIn::Sketch => Self::Sketch(Box::new(Sketch::new(SketchOptions {
+            CounterStore::Sketch => Self::Sketch(Box::new(Sketch::new(SketchOptions {
                 layers: options.layers,
                 buckets: options.buckets,
                 window: options.window,
             }))),
-            KeptIn::Exact => Self::Exact(Box::new(Exact::new(options))),
+            CounterStore::Exact => Self::Exact(Box::new(Exact::new(options))),
         }
     }
 
-    /// Asks for what is looked at first for a key.
+    /// Asks for what is examined first for a key.
     #[inline(always)]
     pub(super) fn prefetch_labels(&self, hash: u64) {
         if let Self::Sketch(sketch) = self {
@@ -109,7 +109,7 @@ impl Kept {
     }
 
     /// Asks for the buckets of packets whose labels were asked for.
-    pub(super) fn prefetch_buckets(&self, arrived: &mut [Arrived]) {
+    pub(super) fn prefetch_buckets(&self, arrived: &mut [PacketArrival]) {
         if let Self::Sketch(sketch) = self {
             arrived.iter_mut().for_each(|packet| packet.hint = sketch.prefetch_bucket(packet.hash));
         }
@@ -119,7 +119,7 @@ impl Kept {
     /// its key has come to.
     pub(super) fn observe(
         &mut self,
-        arrived: &[Arrived],
+        arrived: &[PacketArrival],
         keys: &[(FlowKey, FlowDirection)],
         sums: &mut [PacketSums],
     ) {
@@ -170,9 +170,9 @@ impl Kept {
     }
 }
 
-fn observe_sketch(sketch: &mut Sketch, arrived: &[Arrived], sums: &mut [PacketSums]) {
+fn observe_sketch(sketch: &mut Sketch, arrived: &[PacketArrival], sums: &mut [PacketSums]) {
     for packet in arrived {
-        let &Arrived { hash, time, size, index, is_marked, hint, .. } = packet;
+        let &PacketArrival { hash, time, size, index, is_marked, hint, .. } = packet;
         if let Some(sums) = sums.get_mut(usize::from(index)) {
             sketch.observe_into(&SketchPacket { hash, time, size, is_marked }, hint, sums);
             if packet.more > 0 {
@@ -183,8 +183,8 @@ fn observe_sketch(sketch: &mut Sketch, arrived: &[Arrived], sums: &mut [PacketSu
 }
 
 impl Exact {
-    /// In the table, its index and beside it.
-    const BYTES_PER_KEY: usize = 128 + 24 + SideSlab::<Held<State>>::BYTES_PER_FLOW;
+    /// In the table, its index and outside it.
+    const BYTES_PER_KEY: usize = 128 + 24 + SideSlab::<FlowState<State>>::BYTES_PER_FLOW;
 
     fn new(options: &FeatureOptions) -> Self {
         let flow_options = FlowOptions {
@@ -204,7 +204,7 @@ impl Exact {
 
     fn observe(
         &mut self,
-        arrived: &[Arrived],
+        arrived: &[PacketArrival],
         keys: &[(FlowKey, FlowDirection)],
         sums: &mut [PacketSums],
     ) {
@@ -227,7 +227,7 @@ impl Exact {
         }
         for (packet, &slot) in arrived.iter().zip(&self.slots) {
             let kept = must(self.states.state(slot), "a packet's key is kept");
-            let Some(Held(state)) = kept else { continue };
+            let Some(FlowState(state)) = kept else { continue };
             state.add(packet, self.window);
             if let Some(sums) = sums.get_mut(usize::from(packet.index)) {
                 *sums = state.sums;
@@ -256,7 +256,7 @@ impl Exact {
 
 impl State {
     #[inline]
-    fn add(&mut self, packet: &Arrived, window: Option<Span>) {
+    fn add(&mut self, packet: &PacketArrival, window: Option<Span>) {
         if let Some(window) = window {
             let start = packet.time.window_start(window);
             if start != self.window_start {

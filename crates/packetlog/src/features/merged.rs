@@ -13,12 +13,12 @@ const ETHERNET_HEADER_LEN: u32 = 14;
 const TAG_LEN: u32 = 4;
 
 /// What 1,514 bytes take at 1 Gbit/s: so far apart segments of one frame are taken to have come,
-/// since nobody knows. Back-to-back segments in the testbed's captures are 2 to 12 µs apart.
+/// since it is not known. Back-to-back segments in the testbed's captures are 2 to 12 µs apart.
 pub(crate) const SEGMENT_GAP_NS: u32 = 12_112;
 
-/// What became of a merged frame on the wire.
+/// The outcome of a merged frame on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Merged {
+pub(crate) struct WireSegments {
     /// Packets, at least 2.
     pub(crate) segments: u16,
     /// Payload of each but the last.
@@ -27,7 +27,7 @@ pub(crate) struct Merged {
     pub(crate) last_len: u32,
 }
 
-impl Merged {
+impl WireSegments {
     /// Of a frame whose innermost IP packet has `size` bytes; nothing where it is one packet.
     ///
     /// A live capture says how many packets a frame was. Files do not: there a TCP segment that is

@@ -9,7 +9,7 @@
 //!
 //! Time is the latest stamp so far: a packet that is stamped earlier, or not at all, counts as one
 //! that came just then, with no gap before it. Where stamps run backwards by the idle time-out or
-//! more, the clock was set, and everything begins anew.
+//! more, the clock was set, and everything begins again.
 
 mod columns;
 mod facts;
@@ -32,11 +32,13 @@ use packet::{
 
 pub use columns::{Column, MISSING, PacketColumn, SumColumn, schema_hash, schema_text};
 pub use kept::ExactCounts;
-pub use options::{BUCKETS_MAX, FLOWS_MAX, FeatureOptions, KeptIn, Key, LAYERS_MAX, OptionsError};
+pub use options::{
+    BUCKETS_MAX, CounterStore, FLOWS_MAX, FeatureOptions, Key, LAYERS_MAX, OptionsError,
+};
 
 use columns::SumNumbers;
 use facts::Facts;
-use kept::{Arrived, Kept, host_key};
+use kept::{KeyCounters, PacketArrival, host_key};
 
 /// Makes snapshots of packets, batch after batch.
 pub struct Features {
@@ -46,16 +48,16 @@ pub struct Features {
     clock: FlowClock,
     now: Timestamp,
     /// By [`Key`], those that a column needs.
-    kept: [Option<Kept>; Key::COUNT],
+    kept: [Option<KeyCounters>; Key::COUNT],
     facts: Vec<Facts>,
     flows: Vec<Option<(FlowKey, FlowDirection)>>,
     ways: Vec<FlowDirection>,
     times: Vec<Timestamp>,
     marks: Vec<(usize, FlowMark)>,
     sums: [Vec<PacketSums>; Key::COUNT],
-    arrived: [Vec<Arrived>; Key::COUNT],
+    arrived: [Vec<PacketArrival>; Key::COUNT],
     arrived_keys: Vec<(FlowKey, FlowDirection)>,
-    /// By [`Key`], whether a column tells of its sums, and the numbers of these.
+    /// By [`Key`], whether a column shows its sums, and the numbers of these.
     summed: [bool; Key::COUNT],
     numbers: [SumNumbers; Key::COUNT],
     values: Vec<f32>,
@@ -156,7 +158,7 @@ impl Features {
             seed,
             clock: FlowClock::new(options.idle_timeout, None),
             now: Timestamp::MIN,
-            kept: Key::ALL.map(|key| is_needed(key).then(|| Kept::new(options))),
+            kept: Key::ALL.map(|key| is_needed(key).then(|| KeyCounters::new(options))),
             facts: Vec::with_capacity(BLOCK_ROWS),
             flows: Vec::with_capacity(BLOCK_ROWS),
             ways: Vec::with_capacity(BLOCK_ROWS),
@@ -191,7 +193,7 @@ impl Features {
         self.merged
     }
 
-    /// What became of the keys of a kind, where a sketch keeps them.
+    /// The outcome of the keys of a kind, where a sketch keeps them.
     #[must_use]
     pub fn sketch_counts(&self, key: Key) -> Option<SketchCounts> {
         self.kept[key as usize].as_ref()?.sketch_counts()
@@ -206,7 +208,7 @@ impl Features {
     /// Bytes of what is kept of flows and hosts.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        self.kept.iter().flatten().map(Kept::size_bytes).sum()
+        self.kept.iter().flatten().map(KeyCounters::size_bytes).sum()
     }
 
     /// Takes in a batch and hands its snapshots over, of at most [`BLOCK_ROWS`] packets at a time,
@@ -284,7 +286,7 @@ impl Features {
         self.marks = marks;
     }
 
-    /// What is looked at first is asked for all packets and keys before any of it is used.
+    /// What is examined first is asked for all packets and keys before any of it is used.
     fn observe_between(&mut self, bytes: &[u8], records: &[Record], range: std::ops::Range<usize>) {
         let mut kept = std::mem::take(&mut self.kept);
         for (key, kept) in Key::ALL.into_iter().zip(&kept) {
@@ -331,7 +333,7 @@ impl Features {
     }
 
     #[allow(clippy::cast_possible_truncation)] // A batch has no more packets.
-    fn gather_flows(&mut self, range: std::ops::Range<usize>, kept: &Kept) {
+    fn gather_flows(&mut self, range: std::ops::Range<usize>, kept: &KeyCounters) {
         let arrived = &mut self.arrived[Key::Flow as usize];
         for index in range {
             // By reference: to copy a key that was just written waits for the writes.
@@ -339,7 +341,7 @@ impl Features {
             let facts = &self.facts[index];
             let hash = key.key_hash(self.seed);
             kept.prefetch_labels(hash);
-            arrived.push(Arrived {
+            arrived.push(PacketArrival {
                 hash,
                 hint: SketchHint::default(),
                 time: self.times[index],
@@ -361,7 +363,7 @@ impl Features {
         bytes: &[u8],
         records: &[Record],
         range: std::ops::Range<usize>,
-        kept: &Kept,
+        kept: &KeyCounters,
     ) {
         let arrived = &mut self.arrived[key as usize];
         for index in range {
@@ -373,7 +375,7 @@ impl Features {
             };
             let Some(hash) = hash else { continue };
             kept.prefetch_labels(hash);
-            arrived.push(Arrived {
+            arrived.push(PacketArrival {
                 hash,
                 hint: SketchHint::default(),
                 time: self.times[index],
@@ -409,7 +411,7 @@ impl Features {
     }
 }
 
-/// The hash of a packet's host; without a key of its own where nobody asks for one.
+/// The hash of a packet's host; without a key of its own where none is asked for.
 #[inline(always)]
 fn host_hash(seed: HashSeed, frame: &Frame<'_>, key: Key) -> Option<u64> {
     // Numbers and no addresses: those would be put together byte by byte and waited for.

@@ -42,14 +42,14 @@ impl Key {
 
 /// Where sums of packets are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum KeptIn {
+pub enum CounterStore {
     /// In a [`Sketch`](engine::sketch::Sketch): a fixed memory, in which a key may find no place.
     Sketch,
     /// In a table of flows, where each key has its own.
     Exact,
 }
 
-impl KeptIn {
+impl CounterStore {
     /// The word for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -64,9 +64,9 @@ impl KeptIn {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FeatureOptions {
     /// Where sums are kept.
-    pub source: KeptIn,
-    /// Sums begin anew in each window of this length, aligned to the epoch; zero: they go on for
-    /// as long as a flow does, which only [`KeptIn::Exact`] can.
+    pub source: CounterStore,
+    /// Sums begin again in each window of this length, aligned to the epoch; zero: they continue
+    /// for as long as a flow does, which only [`CounterStore::Exact`] can.
     pub window: Span,
     /// Layers of each sketch.
     pub layers: usize,
@@ -83,7 +83,7 @@ pub struct FeatureOptions {
 impl Default for FeatureOptions {
     fn default() -> Self {
         Self {
-            source: KeptIn::Sketch,
+            source: CounterStore::Sketch,
             window: Span::from_ns(10_000_000),
             layers: 2,
             buckets: 1 << 16,
@@ -111,7 +111,7 @@ impl fmt::Display for OptionsError {
 
 impl std::error::Error for OptionsError {}
 
-/// Layers of a sketch at most: each is looked at for every packet of a flow that is not there.
+/// Layers of a sketch at most: each is examined for every packet of a flow that is not there.
 pub const LAYERS_MAX: usize = 8;
 /// Buckets of all layers of a sketch at most: 4 GiB.
 pub const BUCKETS_MAX: usize = 1 << 26;
@@ -148,7 +148,7 @@ impl FeatureOptions {
             let seen = self.flow_count_max;
             return refused("flow_count_max", format!("{seen}; wanted: 1 to {FLOWS_MAX}"));
         }
-        if self.source == KeptIn::Exact {
+        if self.source == CounterStore::Exact {
             return Ok(());
         }
         if !(1..=i64::from(u32::MAX)).contains(&window_ns) {

@@ -76,7 +76,7 @@ fn named(options: &FeatureOptions, names: &[&str]) -> Vec<Column> {
     names.iter().map(|name| Column::named(name, &options.keys).unwrap()).collect()
 }
 
-fn all_keys(source: KeptIn, window_ns: i64) -> FeatureOptions {
+fn all_keys(source: CounterStore, window_ns: i64) -> FeatureOptions {
     let (window, keys) = (Span::from_ns(window_ns), Key::ALL.to_vec());
     FeatureOptions { source, window, keys, buckets: 256, ..FeatureOptions::default() }
 }
@@ -141,7 +141,11 @@ proptest! {
     fn snapshots_are_what_their_columns_say(frames in any_frames(), together in 1usize..300) {
         let capture = Capture::new(&frames);
         for (source, window_ns) in
-            [(KeptIn::Exact, 0), (KeptIn::Exact, 3_000_000), (KeptIn::Sketch, 3_000_000)]
+            [
+                (CounterStore::Exact, 0),
+                (CounterStore::Exact, 3_000_000),
+                (CounterStore::Sketch, 3_000_000),
+            ]
         {
             let options = all_keys(source, window_ns);
             let columns: Vec<Column> = Column::all(&options.keys).collect();
@@ -207,7 +211,7 @@ proptest! {
             })
             .collect();
         let capture = Capture::new(&frames);
-        for source in [KeptIn::Sketch, KeptIn::Exact] {
+        for source in [CounterStore::Sketch, CounterStore::Exact] {
             let options = all_keys(source, 1_000_000);
             let columns: Vec<Column> = Column::all(&options.keys).collect();
             let rows = capture.rows(&options, &columns, 7);
@@ -266,7 +270,8 @@ fn a_merged_frame_counts_as_the_packets_that_it_was_on_the_wire() {
         let split: Vec<_> = [before.clone()].into_iter().chain(split).collect();
         let all_len = FULL * (parts - 1) + last;
         let merged = [before, (12_112, ip(6, [1, 2], [80, 50_000], all_len, 0x18))];
-        for (source, told) in [(KeptIn::Sketch, parts), (KeptIn::Exact, parts), (KeptIn::Exact, 1)]
+        for (source, told) in
+            [(CounterStore::Sketch, parts), (CounterStore::Exact, parts), (CounterStore::Exact, 1)]
         {
             let options = all_keys(source, 1_000_000_000);
             let columns: Vec<Column> = Column::all(&options.keys).collect();
@@ -291,7 +296,7 @@ fn a_merged_frame_counts_as_the_packets_that_it_was_on_the_wire() {
 
 #[test]
 fn what_is_not_merged_is_left_alone_and_no_length_is_too_odd() {
-    let options = all_keys(KeptIn::Sketch, 1_000_000);
+    let options = all_keys(CounterStore::Sketch, 1_000_000);
     let columns = named(&options, &["ip_bytes", "flow_packets"]);
     // A full segment, a datagram of a jumbo frame, a tag that makes a frame longer.
     let frames = [(0, ip(6, [1, 2], [1, 2], 1460, 0x10)), (0, ip(17, [1, 2], [1, 2], 8000, 0))];
@@ -313,7 +318,7 @@ fn a_clock_that_was_set_back_begins_anew() {
     let times = [500, 501, 100, 101].map(|time| time * second);
     let frames = times.map(|time| (time, ip(6, [1, 2], [1, 2], 10, 0x10)));
     for (source, window) in
-        [(KeptIn::Exact, 0), (KeptIn::Exact, 1 << 42), (KeptIn::Sketch, 1 << 31)]
+        [(CounterStore::Exact, 0), (CounterStore::Exact, 1 << 42), (CounterStore::Sketch, 1 << 31)]
     {
         let options =
             FeatureOptions { source, window: Span::from_ns(window), ..FeatureOptions::default() };
@@ -327,7 +332,7 @@ fn a_clock_that_was_set_back_begins_anew() {
 fn frames_without_stamps_are_of_one_moment() {
     let unknown = Timestamp::UNKNOWN.as_ns();
     let frames = [unknown, unknown, unknown].map(|time| (time, ip(17, [1, 2], [1, 2], 10, 0)));
-    for source in [KeptIn::Exact, KeptIn::Sketch] {
+    for source in [CounterStore::Exact, CounterStore::Sketch] {
         let options = FeatureOptions { source, ..FeatureOptions::default() };
         let columns = named(&options, &["flow_packets", "flow_gap_sum_ns"]);
         let rows = Capture::new(&frames).rows(&options, &columns, 2);
@@ -337,7 +342,7 @@ fn frames_without_stamps_are_of_one_moment() {
 
 #[test]
 fn what_no_column_needs_is_not_kept() {
-    let options = all_keys(KeptIn::Sketch, 1_000_000);
+    let options = all_keys(CounterStore::Sketch, 1_000_000);
     let kept = |names: &[&str]| {
         let features = Features::new(&options, &named(&options, names), HashSeed::new(1)).unwrap();
         Key::ALL.map(|key| features.sketch_counts(key).is_some())
@@ -352,10 +357,10 @@ fn what_no_column_needs_is_not_kept() {
     assert!(Features::new(&only_hosts, &column, HashSeed::new(1)).is_err());
 }
 
-/// Whoever has to change it has changed what models were trained on.
+/// A change of it changes what models were trained on.
 #[test]
 fn the_schema_is_the_same_for_ever() {
-    let options = all_keys(KeptIn::Exact, 0);
+    let options = all_keys(CounterStore::Exact, 0);
     let columns: Vec<Column> = Column::all(&options.keys).collect();
     assert_eq!(columns.len(), 65);
     let text = schema_text(&options, &columns);

@@ -93,17 +93,17 @@ pub(crate) fn sort_once(list: &mut Vec<u32>, scratch: &mut Vec<u32>) {
 
 /// Whether a hash is in a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
+pub(crate) enum Membership {
     Yes,
     No,
 }
 
 /// Whether `hash` is among the sorted little-endian hashes of `bytes`.
-pub(crate) fn contains(bytes: &[u8], hash: u32) -> Found {
+pub(crate) fn contains(bytes: &[u8], hash: u32) -> Membership {
     let (words, _) = bytes.as_chunks::<4>();
     match words.binary_search_by_key(&hash, |word| u32::from_le_bytes(*word)) {
-        Ok(_) => Found::Yes,
-        Err(_) => Found::No,
+        Ok(_) => Membership::Yes,
+        Err(_) => Membership::No,
     }
 }
 
@@ -142,7 +142,7 @@ impl KeyLists {
 /// What is known of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownFlow {
-    /// The hash of its key, under a seed that nobody knows.
+    /// The hash of its key, under a secret seed.
     key: u64,
     /// Its hash in lists.
     flow: u32,
@@ -162,10 +162,10 @@ const _: () = assert!(size_of::<KnownFlows>() == 64, "a line");
 /// The flows of a stream's packets with their hashes, over many chunks, so that SHA-1 is asked
 /// once for a flow and not for each of its packets or chunks: 1 MiB, small enough for a cache.
 ///
-/// A flow is told from others by 64 bits of a hash under a secret seed, as in a sketch. It lies in
-/// one of four neighbouring places. Where all are taken, the one that was listed longest ago is
-/// forgotten: its flow is listed again when it comes again, and each list is rid of what stands in
-/// it twice when it is sorted.
+/// A flow is distinguished from others by 64 bits of a hash under a secret seed, as in a sketch. It
+/// lies in one of four neighbouring places. Where all are taken, the one that was listed longest
+/// ago is forgotten: its flow is listed again when it comes again, and each list is rid of what
+/// stands in it twice when it is sorted.
 #[derive(Debug)]
 pub(crate) struct FlowBook {
     sets: Vec<KnownFlows>,
@@ -361,8 +361,8 @@ mod tests {
         key_lists(&keys, &mut hosts, &mut flows);
         let bytes: Vec<u8> = hosts.iter().flat_map(|hash| hash.to_le_bytes()).collect();
         assert_eq!(hosts.len(), 101, "one host with a hundred peers");
-        assert_eq!(contains(&bytes, host_hash([192, 168, 0, 99].into())), Found::Yes);
-        assert_eq!(contains(&bytes, host_hash([192, 168, 0, 100].into())), Found::No);
-        assert_eq!(contains(&[], 1), Found::No);
+        assert_eq!(contains(&bytes, host_hash([192, 168, 0, 99].into())), Membership::Yes);
+        assert_eq!(contains(&bytes, host_hash([192, 168, 0, 100].into())), Membership::No);
+        assert_eq!(contains(&[], 1), Membership::No);
     }
 }

@@ -1,7 +1,7 @@
 //! What was found of a packet, as an option of its block.
 
 use super::ENTERPRISE;
-use crate::judged::{Basis, Judged};
+use crate::judged::{Basis, PacketVerdict};
 
 /// Class and confidence of a stored packet.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,7 +26,7 @@ impl Note {
     /// The option, as a pcapng block holds it.
     #[inline]
     #[must_use]
-    pub(crate) fn option(judged: &Judged) -> [u8; Self::OPTION_LEN] {
+    pub(crate) fn option(judged: &PacketVerdict) -> [u8; Self::OPTION_LEN] {
         let [c0, c1] = judged.class.to_le_bytes();
         // A confidence that is no number becomes 0.
         let steps = (judged.confidence.clamp(0.0, 1.0) * 65_535.0).round() as u16;
@@ -57,7 +57,7 @@ impl Note {
     }
 
     /// The same as a comment that people read.
-    pub(crate) fn text(judged: &Judged, class: &str) -> String {
+    pub(crate) fn text(judged: &PacketVerdict, class: &str) -> String {
         let basis = match judged.basis {
             Basis::Flow => "flow",
             Basis::Packet => "packet",
@@ -86,8 +86,8 @@ impl Note {
 mod tests {
     use super::*;
 
-    fn judged(class: u16, confidence: f32, basis: Basis) -> Judged {
-        Judged { class, confidence, basis, flow: None }
+    fn judged(class: u16, confidence: f32, basis: Basis) -> PacketVerdict {
+        PacketVerdict { class, confidence, basis, flow: None }
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! What became of the packets of a class.
+//! The outcome of the packets of a class.
 
 use super::bytes::Numbers;
 
-/// What became of the packets of one class while a chunk was filled.
+/// The outcome of the packets of one class while a chunk was filled.
 ///
 /// `seen = stored + lost + passed over`: what was passed over, because the policy keeps nothing
 /// of it, is the difference. What was overwritten was in another chunk, which is gone.

@@ -42,18 +42,18 @@ pub struct Trailer {
     pub priority: u8,
     /// Whether it was made, at a later start, of the packets before a tear.
     pub is_repaired: bool,
-    /// What became of packets, by class.
+    /// The outcome of packets, by class.
     pub rows: Vec<ClassRow>,
 }
 
 /// Why bytes are no whole chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChunkFault {
-    /// They do not begin with a section header that tells its length.
+    /// They do not begin with a section header that gives its length.
     NoSection,
     /// They end before the section does.
     Cut {
-        /// Bytes of the chunk, as its head tells.
+        /// Bytes of the chunk, as its head gives them.
         wanted: u64,
         /// Bytes there are.
         got: u64,

@@ -14,14 +14,14 @@ use super::recover::replace;
 use crate::file_name::{FileName, Replacing, file_names};
 use crate::index::{COMPRESSED_SUFFIX, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord};
 
-/// Files that may wait for the thread; what is beyond stays plain until somebody compresses it.
+/// Files that may wait for the thread; what is beyond stays plain until a command compresses it.
 const QUEUE_LEN: usize = 64;
 /// Bytes of what is no chunk that become one frame.
 const PIECE_LEN: u64 = 1 << 20;
 
 /// What compressing brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Compressed {
+pub struct CompressionReport {
     /// Files compressed.
     pub file_count: u64,
     /// Their bytes before.
@@ -35,9 +35,13 @@ pub struct Compressed {
 ///
 /// # Errors
 /// A file cannot be read or written; what was compressed before it stays so.
-pub fn compress(folder: &Path, level: i32, keeps_newest: bool) -> Result<Compressed, LogError> {
+pub fn compress(
+    folder: &Path,
+    level: i32,
+    keeps_newest: bool,
+) -> Result<CompressionReport, LogError> {
     let names = file_names(folder).map_err(|error| LogError::new(folder, error))?;
-    let mut compressed = Compressed::default();
+    let mut compressed = CompressionReport::default();
     for (index, name) in names.iter().enumerate() {
         let next = names.get(index + 1);
         let is_newest = next.is_none_or(|next| next.priority != name.priority);
@@ -53,7 +57,7 @@ pub fn compress(folder: &Path, level: i32, keeps_newest: bool) -> Result<Compres
     Ok(compressed)
 }
 
-/// Compresses one file: written beside it, renamed when complete, the plain one deleted last.
+/// Compresses one file: written next to it, renamed when complete, the plain one deleted last.
 /// Returns its bytes before and after, which are the same where it was given up.
 fn one(
     folder: &Path,
@@ -92,7 +96,7 @@ fn one(
     Ok((file.len, after))
 }
 
-/// Writes the frames of a file to `path`; `None` where it was told to stop.
+/// Writes the frames of a file to `path`; `None` if it was asked to stop.
 fn pack(
     file: &LogFile,
     path: &Path,

@@ -36,9 +36,9 @@ pub(crate) struct LogFile {
     pub(crate) chunks: Vec<IndexRecord>,
     /// Places that are no chunk.
     pub(crate) faults: Vec<LogFault>,
-    /// What is wrong beside the chunks.
+    /// Damage outside the chunks.
     pub(crate) side_faults: Vec<LogFault>,
-    /// Chunks that no record named, or records that no chunk has: the index should be made anew.
+    /// Chunks that no record named, or records that no chunk has: the index should be made again.
     pub(crate) index_is_wrong: bool,
     /// The classes of its sections, read when they are first wanted.
     pub(crate) classes: Vec<ClassInfo>,
@@ -169,7 +169,7 @@ impl LogFile {
         self.note(KEYS_SUFFIX, short, ChunkFault::Keys { chunks: short });
     }
 
-    /// Keeps what is wrong beside the chunks.
+    /// Keeps what is wrong outside the chunks.
     fn note(&mut self, suffix: &str, count: u64, fault: ChunkFault) {
         if count > 0 {
             let folder = self.path.parent().unwrap_or(Path::new(""));

@@ -16,12 +16,12 @@ const VOID_LEN: usize = 15 * ALIGNMENT;
 
 /// What was made of a place.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Mended {
+pub(super) struct Repair {
     /// Packets before the tear.
     pub(super) packets: u64,
     /// Bytes behind it, which said nothing any more.
     pub(super) bytes_lost: u64,
-    /// Where the file goes on.
+    /// Where the file continues.
     pub(super) end: u64,
 }
 
@@ -36,8 +36,8 @@ pub(super) fn mend(
     end: u64,
     is_tail: bool,
     like: &Trailer,
-) -> io::Result<Mended> {
-    let mut mended = Mended { end: start, ..Mended::default() };
+) -> io::Result<Repair> {
+    let mut mended = Repair { end: start, ..Repair::default() };
     let mut at = start;
     while at < end {
         let len = (end - at).min(PIECE_LEN);

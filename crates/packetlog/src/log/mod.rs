@@ -1,9 +1,9 @@
-//! A log read back: found, asked, counted, put right, compressed.
+//! A log read back: found, asked, counted, repaired, compressed.
 //!
 //! [`Log::open`] reads the index of each file and looks itself for chunks that no record names.
-//! [`Log::find`] tells from index and hashes which chunks may hold what is asked for,
+//! [`Log::find`] determines from index and hashes which chunks may hold what is asked for,
 //! [`Log::query`] reads those and lends the packets in time order. Every chunk that is read is
-//! held against its checksum: one that does not fit is named, counted and passed over.
+//! compared with its checksum: one that does not fit is named, counted and passed over.
 
 mod compress;
 mod decode;
@@ -18,12 +18,12 @@ mod stats;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use compress::{Compressed, compress};
+pub use compress::{CompressionReport, compress};
 pub use decode::StoredPacket;
 pub use error::{LogError, LogFault};
-pub use query::{FlowQuery, Found, Plan, Query, QueryReport};
-pub(crate) use recover::{Locked, recover_locked};
-pub use recover::{Recovered, recover};
+pub use query::{FlowQuery, PacketMatch, Plan, Query, QueryReport};
+pub(crate) use recover::{FolderLock, recover_locked};
+pub use recover::{RecoveryReport, recover};
 pub use stats::{ClassTotals, LogStats};
 
 pub(crate) use compress::Compressor;
@@ -41,7 +41,7 @@ pub struct Log {
     files: Vec<LogFile>,
     /// Names that are no files, and an account that is damaged.
     faults: Vec<LogFault>,
-    account: account::Read,
+    account: account::AccountSlot,
 }
 
 /// A fault of a whole file.
@@ -49,10 +49,10 @@ fn of_file(path: PathBuf, fault: ChunkFault) -> LogFault {
     LogFault { path, offset: 0, len: 0, fault }
 }
 
-/// What became of every packet of a log with these files.
+/// The outcome of every packet of a log with these files.
 pub(crate) fn account_of(folder: &Path, files: &[LogFile]) -> Account {
     match account::read(folder) {
-        Ok(account::Read::Whole(mut account, _)) => {
+        Ok(account::AccountSlot::Whole(mut account, _)) => {
             account.settle(files.iter());
             *account
         }
@@ -83,8 +83,8 @@ impl Log {
                 Err(error) => return Err(error),
             }
         }
-        let account = account.unwrap_or(account::Read::Damaged);
-        if account == account::Read::Damaged {
+        let account = account.unwrap_or(account::AccountSlot::Damaged);
+        if account == account::AccountSlot::Damaged {
             faults.push(of_file(folder.join(account::FILE_NAME), ChunkFault::Account));
         }
         Ok(Self { folder, files, faults, account })
@@ -102,12 +102,12 @@ impl Log {
         self.files.len()
     }
 
-    /// What in the files is no whole chunk, so far as opening them told.
+    /// What in the files is no intact chunk, so far as opening them showed.
     pub fn faults(&self) -> impl Iterator<Item = &LogFault> {
         self.files.iter().flat_map(|file| &file.faults)
     }
 
-    /// What beside the chunks is damaged: indexes, hashes, the account, and names of files that
+    /// What is damaged outside the chunks: indexes, hashes, the account, and names of files that
     /// are none. Nothing of it keeps a packet from being found.
     pub fn side_faults(&self) -> impl Iterator<Item = &LogFault> {
         self.files.iter().flat_map(|file| &file.side_faults).chain(&self.faults)

@@ -12,7 +12,7 @@ use super::decode::{StoredPacket, packets};
 use super::error::{LogError, LogFault};
 use super::file::LogFile;
 use crate::index::{
-    Found as InList, IndexRecord, Note, contains, flow_hash, flow_hash_of_digest, host_hash,
+    IndexRecord, Membership as InList, Note, contains, flow_hash, flow_hash_of_digest, host_hash,
 };
 
 /// A flow that is asked for; both of its directions.
@@ -41,7 +41,7 @@ pub struct Query {
 
 /// A packet that was found.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
+pub struct PacketMatch<'a> {
     /// What is known of it: its headers are found, `offset` is 0, and `interface` counts the
     /// interfaces of the answer in order of appearance.
     pub record: &'a Record,
@@ -68,7 +68,7 @@ pub struct Plan {
     pub wanted_count: u64,
     /// Their bytes.
     pub wanted_bytes: u64,
-    /// Those of them whose hosts and flows no index tells.
+    /// Those of them whose hosts and flows no index gives.
     pub unindexed_count: u64,
     /// Hashes that are not those that were written: their chunks are read instead.
     pub faults: Vec<LogFault>,
@@ -90,13 +90,13 @@ pub struct QueryReport {
 }
 
 /// The question with its hashes.
-struct Asked<'a> {
+struct HashedQuery<'a> {
     query: &'a Query,
     hosts: Vec<u32>,
     flow: Option<u32>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> HashedQuery<'a> {
     fn new(query: &'a Query) -> Self {
         let hosts = query.hosts.iter().map(|&host| host_hash(host)).collect();
         let flow = query.flow.as_ref().map(|flow| match flow {
@@ -124,7 +124,7 @@ impl<'a> Asked<'a> {
             && self.query.to.is_none_or(|to| trailer.first_ns < to.as_ns())
     }
 
-    /// Whether the chunk may hold the hosts and the flow; `None` where nothing tells.
+    /// Whether the chunk may hold the hosts and the flow; `None` where nothing shows it.
     fn is_listed(&self, file: &LogFile, record: &IndexRecord, bytes: &mut Vec<u8>) -> Option<bool> {
         if !self.hosts.is_empty() {
             if !file.read_keys(record, true, bytes) {
@@ -185,7 +185,7 @@ impl Cursor<'_> {
     /// Sees to it that a packet is there, unless there is none left.
     fn fill(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &HashedQuery<'_>,
         known: &mut Vec<Interface>,
         report: &mut QueryReport,
     ) -> Result<(), LogError> {
@@ -238,11 +238,11 @@ pub(super) fn decoded_count(decoder: &Decoder) -> u64 {
     decoder.counts().enhanced_packet_blocks
 }
 
-/// Files that are looked at side by side.
+/// Files that are searched in parallel.
 const FIND_THREAD_COUNT: usize = 4;
 
 /// The chunks of one file that may hold what is asked for.
-fn find_in(file: &LogFile, asked: &Asked<'_>, bytes: &mut Vec<u8>) -> Plan {
+fn find_in(file: &LogFile, asked: &HashedQuery<'_>, bytes: &mut Vec<u8>) -> Plan {
     let mut plan = Plan::default();
     let (mut wanted, mut spoilt) = (Vec::new(), 0);
     let classes = asked.classes(file);
@@ -273,11 +273,11 @@ fn find_in(file: &LogFile, asked: &Asked<'_>, bytes: &mut Vec<u8>) -> Plan {
 }
 
 impl Log {
-    /// Tells from the index which chunks may hold what is asked for. Files are looked at side by
-    /// side: from a disk, several at a time come sooner.
+    /// Determines from the index which chunks may hold what is asked for. Files are searched in
+    /// parallel: from a disk, several at a time come sooner.
     #[must_use]
     pub fn find(&self, query: &Query) -> Plan {
-        let asked = Asked::new(query);
+        let asked = HashedQuery::new(query);
         let count = self.files.len().clamp(1, FIND_THREAD_COUNT);
         let look = |first: usize| -> Vec<(usize, Plan)> {
             let mut bytes = Vec::new();
@@ -318,7 +318,7 @@ impl Log {
     pub fn query(
         &self,
         query: &Query,
-        take: &mut dyn FnMut(&Found<'_>) -> ControlFlow<()>,
+        take: &mut dyn FnMut(&PacketMatch<'_>) -> ControlFlow<()>,
     ) -> Result<QueryReport, LogError> {
         self.read(query, &self.find(query), take)
     }
@@ -331,9 +331,9 @@ impl Log {
         &self,
         query: &Query,
         plan: &Plan,
-        take: &mut dyn FnMut(&Found<'_>) -> ControlFlow<()>,
+        take: &mut dyn FnMut(&PacketMatch<'_>) -> ControlFlow<()>,
     ) -> Result<QueryReport, LogError> {
-        let asked = Asked::new(query);
+        let asked = HashedQuery::new(query);
         let chunk_count = plan.chunk_count;
         let mut report = QueryReport { chunk_count, ..QueryReport::default() };
         let mut known = Vec::new();
@@ -359,7 +359,7 @@ impl Log {
             (packet.record.offset, packet.record.interface) = (0, number);
             let class = file.class_name(packet.note.class);
             let found =
-                Found { record: &packet.record, bytes, note: packet.note, class, interface };
+                PacketMatch { record: &packet.record, bytes, note: packet.note, class, interface };
             report.packets_found += 1;
             if take(&found).is_break() {
                 return Ok(report);

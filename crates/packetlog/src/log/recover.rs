@@ -1,4 +1,4 @@
-//! What a recorder that ended suddenly left unfinished is put right.
+//! What a recorder that ended suddenly left unfinished is repaired.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -23,14 +23,14 @@ use crate::own::{Access, create_own, is_none_of_ours, open_own_to_write};
 /// The end of the name of a file that is being made.
 const PARTIAL: &str = ".partial";
 
-/// What was put right.
+/// What was repaired.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Recovered {
-    /// Files looked at.
+pub struct RecoveryReport {
+    /// Files examined.
     pub file_count: u64,
     /// Files in which nothing was found, or that were never finished; deleted.
     pub files_deleted: u64,
-    /// Files whose index was made anew.
+    /// Files whose index was made again.
     pub indexes_made: u64,
     /// Chunks that no index had named.
     pub chunks_found: u64,
@@ -49,14 +49,14 @@ pub struct Recovered {
 const LOCK_TRY_COUNT: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// A folder that nobody else records to or puts right, until the value is dropped or the process
+/// A folder that no other process records to or repairs, until the value is dropped or the process
 /// dies.
 #[derive(Debug)]
-pub(crate) struct Locked {
+pub(crate) struct FolderLock {
     _folder: File,
 }
 
-impl Locked {
+impl FolderLock {
     /// Locks a folder that is there.
     pub(crate) fn new(folder: &Path) -> Result<Self, LogError> {
         let wrong = |error| LogError::new(folder, error);
@@ -73,24 +73,24 @@ impl Locked {
 }
 
 /// Puts right what a recorder that ended suddenly left unfinished in `folder`: the packets before
-/// a tear become a chunk, indexes are made anew where they are not whole, half-made files go.
+/// a tear become a chunk, indexes are made again where they are not whole, half-made files go.
 /// Twice is the same as once, also where the first time was cut short. No recorder may be at work
 /// in the folder.
 ///
 /// # Errors
 /// A recorder is at work there, or the folder or one of its files cannot be read or written.
-pub fn recover(folder: &Path) -> Result<Recovered, LogError> {
-    recover_locked(folder, true, &Locked::new(folder)?)
+pub fn recover(folder: &Path) -> Result<RecoveryReport, LogError> {
+    recover_locked(folder, true, &FolderLock::new(folder)?)
 }
 
 /// The same where the folder is locked already. Where `is_thorough`, each record of an index is
-/// held against the chunk that it names.
+/// compared with the chunk that it names.
 pub(crate) fn recover_locked(
     folder: &Path,
     is_thorough: bool,
-    _: &Locked,
-) -> Result<Recovered, LogError> {
-    let mut recovered = Recovered::default();
+    _: &FolderLock,
+) -> Result<RecoveryReport, LogError> {
+    let mut recovered = RecoveryReport::default();
     delete_partial(folder, &mut recovered)?;
     for name in file_names(folder).map_err(|error| LogError::new(folder, error))? {
         recovered.file_count += 1;
@@ -107,7 +107,7 @@ pub(crate) fn recover_locked(
     Ok(recovered)
 }
 
-fn delete_partial(folder: &Path, recovered: &mut Recovered) -> Result<(), LogError> {
+fn delete_partial(folder: &Path, recovered: &mut RecoveryReport) -> Result<(), LogError> {
     let entries = std::fs::read_dir(folder).map_err(|error| LogError::new(folder, error))?;
     for entry in entries {
         let path = entry.map_err(|error| LogError::new(folder, error))?.path();
@@ -128,7 +128,7 @@ fn one(
     folder: &Path,
     name: &FileName,
     is_thorough: bool,
-    recovered: &mut Recovered,
+    recovered: &mut RecoveryReport,
 ) -> Result<(), LogError> {
     let mut file = LogFile::open(folder, name)?;
     if is_thorough && file.is_misled() {
@@ -249,7 +249,7 @@ fn flows_of(chunk: &[u8], end: usize, count: u32) -> Result<Vec<FlowKey>, ChunkF
     if is_whole { Ok(flows.into_keys().collect()) } else { Err(ChunkFault::Nonsense) }
 }
 
-/// A new file in place of whatever has this name, for whoever may read the folder.
+/// A new file in place of whatever has this name, for users that may read the folder.
 pub(super) fn fresh(path: &Path, folder: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -258,7 +258,7 @@ pub(super) fn fresh(path: &Path, folder: &Path) -> io::Result<File> {
     create_own(path, Access::of_folder(folder))
 }
 
-/// Puts `bytes` where the file with this suffix is, at once.
+/// Puts `bytes` where the file with this suffix is, in one step.
 pub(super) fn replace(
     folder: &Path,
     name: &FileName,

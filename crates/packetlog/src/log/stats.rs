@@ -7,12 +7,12 @@ use crate::account::{self, Account};
 use crate::cause::Cause;
 use crate::index::ClassRow;
 
-/// What became of the packets of one class, over the whole log.
+/// The outcome of the packets of one class, over the whole log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassTotals {
     /// Its name.
     pub name: String,
-    /// What became of its packets since the log was begun, whatever was overwritten since: stored
+    /// The outcome of its packets since the log was begun, whatever was overwritten since: stored
     /// is what is in the files now, overwritten what was and is not any more.
     pub sums: ClassRow,
 }
@@ -110,17 +110,17 @@ impl Log {
         stats
     }
 
-    /// From what is in the files to what became of all packets.
+    /// From what is in the files to the outcome of all packets.
     fn add_account(&self, stats: &mut LogStats, present: Vec<ClassTotals>) {
         let account = match &self.account {
-            account::Read::Whole(account, _) => {
+            account::AccountSlot::Whole(account, _) => {
                 let mut account = account.clone();
                 account.settle(self.files.iter());
                 *account
             }
             _ => Account::of_files(self.files.iter()),
         };
-        stats.is_whole = matches!(self.account, account::Read::Whole(..));
+        stats.is_whole = matches!(self.account, account::AccountSlot::Whole(..));
         stats.ring_lost = account.ring_lost;
         let lost = Cause::ALL.iter().zip(account.lost);
         stats.lost =

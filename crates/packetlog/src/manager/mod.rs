@@ -3,10 +3,10 @@
 //! Pure: signals go in with their time, decisions come out with their cause. Who reads signals and
 //! carries decisions out is a door's business.
 //!
-//! An operator chooses a mode. While a resource runs short, a mode that relieves it is in force
-//! instead, unless the chosen one keeps as little already. Each shortage begins at one value and
-//! ends at another, and only when it has been over for a while: a mode that relieves a
-//! shortage would otherwise end it, and itself, at once.
+//! An operator chooses a mode. While a resource is under pressure, a mode that relieves it is in
+//! force instead, unless the chosen one keeps as little already. Each shortage begins at one value
+//! and ends at another, and only when it has been over for a while: a mode that relieves a shortage
+//! would otherwise end it, and itself, immediately.
 
 mod signals;
 
@@ -17,18 +17,18 @@ pub use signals::{Limit, LimitError, Limits, Shortage, Signals};
 /// Why a mode is in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// Somebody asked for it.
+    /// A user asked for it.
     Operator,
-    /// A resource runs short.
+    /// A resource is under pressure.
     Shortage(Shortage),
-    /// One that ran short does no longer.
+    /// One that was under pressure no longer is.
     Recovered(Shortage),
 }
 
 /// What is to be done, and why.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Decision {
-    /// To be told: a resource runs short, or does no longer.
+    /// To be reported: a resource is under pressure, or no longer is.
     Warn {
         /// Which, and whether it begins or ends.
         cause: Cause,
@@ -64,13 +64,13 @@ struct Watch {
 }
 
 /// A mode and how little it keeps.
-pub type Leveled = (String, u8);
+pub type ModeLevel = (String, u8);
 
 /// Decides which mode is in force.
 #[derive(Clone, Debug)]
 pub struct Manager {
     limits: Limits,
-    modes: Vec<Leveled>,
+    modes: Vec<ModeLevel>,
     chosen: String,
     in_force: String,
     watches: [Watch; 6],
@@ -80,7 +80,7 @@ pub struct Manager {
 impl Manager {
     /// Begins in a mode; `modes` are all that there are, with their levels.
     #[must_use]
-    pub fn new(limits: Limits, modes: Vec<Leveled>, chosen: &str) -> Self {
+    pub fn new(limits: Limits, modes: Vec<ModeLevel>, chosen: &str) -> Self {
         let (chosen, in_force) = (chosen.to_owned(), chosen.to_owned());
         Self { limits, modes, chosen, in_force, watches: Default::default(), switch_count: 0 }
     }
@@ -103,13 +103,13 @@ impl Manager {
         self.switch_count
     }
 
-    /// What runs short now.
+    /// What is under pressure now.
     pub fn shortages(&self) -> impl Iterator<Item = Shortage> {
         Shortage::ALL.into_iter().filter(|&shortage| self.watches[shortage as usize].is_short)
     }
 
-    /// The operator chooses a mode. While something runs short it waits for its turn, unless it
-    /// keeps less than what is in force.
+    /// The operator chooses a mode. While something is under pressure it waits for its turn, unless
+    /// it keeps less than what is in force.
     pub fn choose(&mut self, mode: &str) -> Option<Decision> {
         mode.clone_into(&mut self.chosen);
         self.settle(Cause::Operator)
@@ -189,7 +189,7 @@ impl Manager {
         Some(Decision::Switch { cause, from, to })
     }
 
-    /// The mode that relieves all that runs short, if the chosen one does not.
+    /// The mode that relieves all that is under pressure, if the chosen one does not.
     fn wanted(&self) -> String {
         let mut wanted: Vec<&str> = Vec::new();
         for shortage in self.shortages() {

@@ -22,7 +22,8 @@ pub struct Signals {
     pub log_lost: u64,
 }
 
-/// A resource that runs short, in the paper's words (section VI-B) and what stands for it here.
+/// A resource that is under pressure, in the paper's words (section VI-B) and what stands for it
+/// here.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Shortage {
@@ -65,10 +66,11 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// When a resource runs short, and when it does no longer.
+/// When a resource is under pressure, and when it no longer is.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Limit {
-    /// From here on it runs short: at this share or above; of the disk's free share below it.
+    /// From here on it is under pressure: at this share or above; of the disk's free share below
+    /// it.
     pub on: f64,
     /// It has recovered once it has been on the other side of this...
     pub off: f64,
@@ -137,7 +139,7 @@ impl fmt::Display for LimitError {
 impl std::error::Error for LimitError {}
 
 impl Limits {
-    /// The same limits, of which people are told and nothing else happens.
+    /// The same limits, which are reported and change nothing else.
     #[must_use]
     pub fn only_warnings(mut self) -> Self {
         for limit in &mut self.limits {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use packet::{Frame, Layers, Network};
 
-/// Bytes kept of a frame whose headers end where nobody knows: what carries no IP is short.
+/// Bytes kept of a frame whose headers have no known end: what carries no IP is short.
 const OTHER_LEN: u32 = 64;
 
 /// Which bytes of a packet are kept.

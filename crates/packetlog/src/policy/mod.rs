@@ -1,8 +1,8 @@
 //! What is kept of which packets, and how that is changed while packets come.
 //!
-//! A [`Table`] never changes. A change of mode is another table under a higher generation; whoever
-//! stores packets looks for it once a batch, so no packet is kept by half of one table and half of
-//! another, and none is lost.
+//! A [`Table`] never changes. A change of mode is another table under a higher generation; a
+//! recorder that stores packets looks for it once a batch, so no packet is kept by half of one
+//! table and half of another, and none is lost.
 
 mod granularity;
 mod mode;
@@ -35,14 +35,14 @@ impl Table {
     }
 }
 
-/// What a manager asks of whoever keeps packets by a table.
+/// What a manager asks of a component that keeps packets by a table.
 ///
 /// Of the pipeline in user space the [`Switch`] answers it. A half in the kernel, which cuts or
 /// samples packets before they are copied, has to answer the same, and nothing else: a table comes
-/// whole and under a generation, and holds when whoever got it says so. How it gets there, as the
+/// whole and under a generation, and holds when the receiver confirms it. How it gets there, as the
 /// maps of an XDP program or otherwise, is its own business.
 pub trait KernelControl: Send + Sync + std::fmt::Debug {
-    /// Asks for another mode; tells the generation under which it will be in force.
+    /// Asks for another mode; returns the generation under which it will be in force.
     fn ask(&self, mode: &str, granularities: Vec<Granularity>) -> u64;
 
     /// The generation that packets are kept by; 0 before the first.

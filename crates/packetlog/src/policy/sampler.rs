@@ -3,7 +3,7 @@
 use packet::{HashSeed, KeyHash as _};
 
 use super::granularity::{Sample, SampleBy};
-use crate::judged::Judged;
+use crate::judged::PacketVerdict;
 
 /// Chooses packets, each class for itself.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl Sampler {
 
     /// Whether the packet is one of those that are kept. The first of a class is.
     #[inline]
-    pub fn takes(&mut self, sample: Option<Sample>, judged: &Judged) -> bool {
+    pub fn takes(&mut self, sample: Option<Sample>, judged: &PacketVerdict) -> bool {
         let Some(Sample { one_in, by }) = sample else { return true };
         match (by, &judged.flow) {
             (SampleBy::Flow, Some((key, _))) => {
@@ -47,8 +47,8 @@ mod tests {
     use super::*;
     use crate::judged::Basis;
 
-    fn judged(class: u16) -> Judged {
-        Judged { class, confidence: 1.0, basis: Basis::Packet, flow: None }
+    fn judged(class: u16) -> PacketVerdict {
+        PacketVerdict { class, confidence: 1.0, basis: Basis::Packet, flow: None }
     }
 
     #[test]

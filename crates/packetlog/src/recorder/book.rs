@@ -152,7 +152,7 @@ impl Writer {
         account
     }
 
-    /// Packets of a file that somebody deleted, or that the disk did not keep, are lost.
+    /// Packets of a file that another process deleted, or that the disk did not keep, are lost.
     pub(super) fn lose_file(&mut self, cause: Cause, rows: &[ClassRow]) {
         let rows: Vec<ClassRow> =
             rows.iter().copied().filter(|row| row.stored_packets > 0).collect();

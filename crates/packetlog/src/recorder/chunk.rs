@@ -58,7 +58,7 @@ pub(super) struct Chunk {
     pub(super) last_ns: i64,
     /// Of hosts and flows of its packets.
     pub(super) keys: KeyLists,
-    /// What became of packets while it was filled; given at its end.
+    /// The outcome of packets while it was filled; given at its end.
     pub(super) rows: Vec<ClassRow>,
     /// Packets that found no room while it was filled, by cause.
     pub(super) lost: [u64; Cause::ALL.len()],

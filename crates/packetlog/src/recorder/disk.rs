@@ -38,7 +38,7 @@ impl Disk for PlainDisk {
 const DEPTH: usize = 4;
 
 /// A write that was begun.
-pub(super) enum Begun {
+pub(super) enum WriteState {
     /// It is over.
     Done(Block, io::Result<()>),
     /// The kernel has it.
@@ -94,16 +94,16 @@ impl Way {
         block: Block,
         len: usize,
         offset: u64,
-    ) -> Begun {
+    ) -> WriteState {
         match self {
             Self::Plain(disk) => {
                 let bytes = block.bytes().get(..len).unwrap_or_default();
                 let result = disk.write(file, bytes, offset);
-                Begun::Done(block, result)
+                WriteState::Done(block, result)
             }
             Self::Ring(ring) => match ring.begin(Arc::clone(file), block, len, offset) {
-                Ok(ticket) => Begun::InFlight(ticket),
-                Err((block, error)) => Begun::Done(block, Err(error)),
+                Ok(ticket) => WriteState::InFlight(ticket),
+                Err((block, error)) => WriteState::Done(block, Err(error)),
             },
         }
     }
@@ -116,7 +116,8 @@ impl Way {
         }
     }
 
-    /// Writes at once, as a repetition: blocks are aligned, so that it does for direct files too.
+    /// Writes immediately, as a repetition: blocks are aligned, so that it does for direct files
+    /// too.
     pub(super) fn again(&mut self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         match self {
             Self::Plain(disk) => disk.write(file, bytes, offset),

@@ -81,7 +81,7 @@ impl OpenFile {
         self.end + self.index_end + self.keys_end
     }
 
-    /// Whether somebody deleted it: a file without a name takes writes, and is gone afterwards.
+    /// Whether it was deleted: a file without a name takes writes, and is gone afterwards.
     pub(super) fn is_gone(&self) -> bool {
         self.data.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }

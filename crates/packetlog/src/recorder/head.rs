@@ -12,7 +12,7 @@ const STATISTICS_LEN: usize = 24 + 7 * 12 + 4;
 const INTERFACE_COUNT_MAX: usize = 64;
 /// An interface as the recorder knows it.
 #[derive(Debug)]
-struct Known {
+struct KnownInterface {
     /// Its number with the source of packets.
     index: u16,
     interface: Interface,
@@ -26,7 +26,7 @@ pub(super) struct Head {
     classes: Vec<ClassInfo>,
     mode: (u64, String),
     encoder: PcapngEncoder,
-    known: Vec<Known>,
+    known: Vec<KnownInterface>,
     /// The blocks, encoded.
     blocks: Vec<u8>,
     /// Bytes that the blocks may have.
@@ -100,7 +100,7 @@ impl Head {
         if let (Some(place), Some(number)) = (self.numbers.get_mut(place), number) {
             *place = number + 1;
         }
-        self.known.push(Known { index, interface: plain, statistics: None });
+        self.known.push(KnownInterface { index, interface: plain, statistics: None });
         self.blocks.get(start..).unwrap_or_default()
     }
 

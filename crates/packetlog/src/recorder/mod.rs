@@ -44,24 +44,24 @@ pub use state::{RecorderState, StreamState};
 pub(crate) use chunk::Block;
 
 use crate::index::{ClassRow, FlowBook, Note, Trailer, add_row};
-use crate::judged::Judged;
-use crate::log::{Locked, Recovered, recover_locked};
+use crate::judged::PacketVerdict;
+use crate::log::{FolderLock, RecoveryReport, recover_locked};
 use crate::own::create_folder;
-use crate::pipeline::{Keeper, Kept};
+use crate::pipeline::{KeepOutcome, Keeper};
 use crate::policy::Table;
 use crate::section::class_label;
 use chunk::Chunk;
 use head::{Head, nameless};
-use writer::{Message, Shared, Writer};
+use writer::{Message, Writer, WriterContext};
 
 /// Classes a recorder knows: their rows fit a trailer.
 const CLASS_COUNT_MAX: usize = 800;
 /// Bytes that a packet takes besides its own, at most: header, note as a comment, flags.
 const FRAME_OVERHEAD_MAX: usize = 2048;
 
-/// What became of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stored {
+pub enum StoreOutcome {
     /// It is in a chunk.
     Yes,
     /// It is lost, and counted.
@@ -82,7 +82,7 @@ struct Stream {
 /// What was recorded, when all of it is on the disk or lost.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecorderReport {
-    /// What became of packets, by class: stored is what is in the files now, or was until it had
+    /// The outcome of packets, by class: stored is what is in the files now, or was until it had
     /// to make room.
     pub rows: Vec<ClassRow>,
     /// Packets lost, by cause.
@@ -119,9 +119,9 @@ pub struct Recorder {
     thread: Option<JoinHandle<()>>,
     stamps_clamped: u64,
     frames_cut: u64,
-    /// Packets lost here since the writer was last told, by cause.
+    /// Packets lost here since the last report to the writer, by cause.
     lost: [u64; Cause::ALL.len()],
-    _locked: Locked,
+    _locked: FolderLock,
 }
 
 impl Recorder {
@@ -134,7 +134,7 @@ impl Recorder {
         classes: &[ClassInfo],
         section: &Section,
         clock: Clock,
-    ) -> Result<(Self, Recovered), RecorderError> {
+    ) -> Result<(Self, RecoveryReport), RecorderError> {
         Self::create_on(options, classes, section, clock, None)
     }
 
@@ -148,12 +148,12 @@ impl Recorder {
         section: &Section,
         clock: Clock,
         disk: Option<Box<dyn Disk>>,
-    ) -> Result<(Self, Recovered), RecorderError> {
+    ) -> Result<(Self, RecoveryReport), RecorderError> {
         check(&options, classes)?;
         let folder = options.folder.clone();
         create_folder(&folder, options.access)
             .map_err(|error| RecorderError::Folder { path: folder, error })?;
-        let locked = Locked::new(&options.folder)?;
+        let locked = FolderLock::new(&options.folder)?;
         let recovered = recover_locked(&options.folder, false, &locked)?;
         let mut priorities: Vec<u8> = classes.iter().map(|class| class.priority).collect();
         priorities.sort_unstable();
@@ -171,7 +171,7 @@ impl Recorder {
             blocks.push(Box::new(Chunk::new(options.chunk_len, number)));
         }
         let names: Vec<String> = classes.iter().map(|class| class_label(&class.name)).collect();
-        let shared = Shared { clock, state: Arc::clone(&state), free: give_back.clone() };
+        let shared = WriterContext { clock, state: Arc::clone(&state), free: give_back.clone() };
         let writer = Writer::new(&options, &priorities, names, shared, disk, &blocks)?;
         for chunk in blocks {
             // The receiver is ours and alive.
@@ -224,7 +224,12 @@ impl Recorder {
 
     /// Stores the first `kept_len` bytes of a frame.
     #[inline]
-    pub fn store(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &Judged) -> Stored {
+    pub fn store(
+        &mut self,
+        frame: &Frame<'_>,
+        kept_len: u32,
+        judged: &PacketVerdict,
+    ) -> StoreOutcome {
         let last = self.classes.len();
         let class = usize::from(judged.class).min(last);
         let stream_index = self.stream_of.get(class).copied().unwrap_or(0);
@@ -234,7 +239,7 @@ impl Recorder {
             return self.store(frame, kept_len, judged);
         };
         let Some(stream) = self.streams.get_mut(stream_index) else {
-            return Stored::NoRoom(Cause::WriterEnded);
+            return StoreOutcome::NoRoom(Cause::WriterEnded);
         };
         let note;
         let options: &[u8] = match (judged.class, self.options.notes) {
@@ -275,12 +280,12 @@ impl Recorder {
             row.stored_bytes += wire_len;
             row.kept_bytes += kept.len() as u64;
         }
-        Stored::Yes
+        StoreOutcome::Yes
     }
 
     /// Asks for what is known of the flow of a packet that is about to come.
     #[inline(always)]
-    pub fn expect(&self, judged: &Judged) {
+    pub fn expect(&self, judged: &PacketVerdict) {
         let class = usize::from(judged.class).min(self.classes.len());
         let stream = self.stream_of.get(class).and_then(|&index| self.streams.get(index));
         if let (Some(stream), Some((key, _))) = (stream, &judged.flow) {
@@ -290,11 +295,11 @@ impl Recorder {
 
     /// Counts a packet of which the policy keeps nothing.
     #[inline]
-    pub fn pass_over(&mut self, frame: &Frame<'_>, judged: &Judged) {
+    pub fn pass_over(&mut self, frame: &Frame<'_>, judged: &PacketVerdict) {
         self.count(frame, judged, false);
     }
 
-    fn count(&mut self, frame: &Frame<'_>, judged: &Judged, is_lost: bool) {
+    fn count(&mut self, frame: &Frame<'_>, judged: &PacketVerdict, is_lost: bool) {
         let class = usize::from(judged.class).min(self.classes.len());
         let stream_index = self.stream_of.get(class).copied().unwrap_or(0);
         let Some(stream) = self.streams.get_mut(stream_index) else { return };
@@ -316,8 +321,8 @@ impl Recorder {
         stream: usize,
         frame: &Frame<'_>,
         kept_len: u32,
-        judged: &Judged,
-    ) -> Stored {
+        judged: &PacketVerdict,
+    ) -> StoreOutcome {
         let is_new = self.streams.get(stream).and_then(|stream| stream.chunk.as_ref());
         if let Some(chunk) = is_new.filter(|chunk| chunk.packets == 0) {
             // It does not fit an empty chunk: what of it does.
@@ -337,13 +342,13 @@ impl Recorder {
     }
 
     /// Counts a packet that found no room.
-    fn refuse(&mut self, frame: &Frame<'_>, judged: &Judged, cause: Cause) -> Stored {
+    fn refuse(&mut self, frame: &Frame<'_>, judged: &PacketVerdict, cause: Cause) -> StoreOutcome {
         self.count(frame, judged, true);
         self.state.count_lost(cause, 1);
         if let Some(lost) = self.lost.get_mut(cause as usize) {
             *lost += 1;
         }
-        Stored::NoRoom(cause)
+        StoreOutcome::NoRoom(cause)
     }
 
     /// Takes a free chunk for a stream.
@@ -394,7 +399,7 @@ impl Recorder {
         }
     }
 
-    /// Tells the writer what was counted of a stream that has no chunk open, for the account.
+    /// Reports to the writer what was counted of a stream that has no chunk open, for the account.
     fn give_counts(&mut self, stream_index: usize) {
         let Some(stream) = self.streams.get_mut(stream_index) else { return };
         stream.counting_since = None;
@@ -458,7 +463,7 @@ impl Recorder {
         Arc::clone(&self.state)
     }
 
-    /// What became of packets so far, by class; what the writer lost later is not in it.
+    /// The outcome of packets so far, by class; what the writer lost later is not in it.
     #[must_use]
     pub fn rows(&self) -> Vec<ClassRow> {
         let mut rows = self.totals.clone();
@@ -517,18 +522,18 @@ impl Drop for Recorder {
 
 impl Keeper for Recorder {
     #[inline]
-    fn expect(&mut self, judged: &Judged) {
+    fn expect(&mut self, judged: &PacketVerdict) {
         Self::expect(self, judged);
     }
 
-    fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept {
+    fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &PacketVerdict) -> KeepOutcome {
         match self.store(frame, kept_len, judged) {
-            Stored::Yes => Kept::Yes,
-            Stored::NoRoom(_) => Kept::NoRoom,
+            StoreOutcome::Yes => KeepOutcome::Yes,
+            StoreOutcome::NoRoom(_) => KeepOutcome::NoRoom,
         }
     }
 
-    fn pass_over(&mut self, frame: &Frame<'_>, judged: &Judged) {
+    fn pass_over(&mut self, frame: &Frame<'_>, judged: &PacketVerdict) {
         Self::pass_over(self, frame, judged);
     }
 

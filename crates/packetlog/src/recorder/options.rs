@@ -1,4 +1,4 @@
-//! What a recorder is told.
+//! Options of a recorder.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,10 +39,10 @@ pub enum Notes {
     Comment,
 }
 
-/// A clock that only goes forward, lent by whoever may have one.
+/// A clock that only goes forward, lent by the caller.
 pub type Clock = fn() -> Duration;
 
-/// What a recorder is told.
+/// Options of a recorder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecorderOptions {
     /// Where the files go.

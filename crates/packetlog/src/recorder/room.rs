@@ -112,7 +112,7 @@ impl Writer {
         open.fold(self.closed_bytes, |sum, file| sum.saturating_add(file.bytes()))
     }
 
-    /// Tells the state how much room the disk has, now and then or at once.
+    /// Updates the state with the free space of the disk, now and then or immediately.
     pub(super) fn ask_disk(&mut self, at_once: bool) {
         let now = (self.clock)();
         let since = now.saturating_sub(self.asked_disk);

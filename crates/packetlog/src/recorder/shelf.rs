@@ -15,7 +15,7 @@ pub(super) struct Shelf {
     pub(super) series: Vec<Series>,
     /// Bytes of its files.
     pub(super) closed_bytes: u64,
-    /// What became of the packets of earlier recorders.
+    /// The outcome of the packets of earlier recorders.
     pub(super) account: Account,
 }
 

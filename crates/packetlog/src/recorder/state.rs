@@ -35,7 +35,7 @@ pub struct RecorderState {
     pub log_bytes: AtomicU64,
     /// Files deleted to make room or for their age.
     pub files_overwritten: AtomicU64,
-    /// Files that somebody else deleted.
+    /// Files that another process deleted.
     pub files_gone: AtomicU64,
     /// Files compressed in the background.
     pub files_compressed: AtomicU64,

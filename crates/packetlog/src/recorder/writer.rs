@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::book::{Book, Urgency};
 use super::chunk::{Block, Chunk};
-use super::disk::{Begun, Disk, Way};
+use super::disk::{Disk, Way, WriteState};
 use super::fault::RecorderError;
 use super::files::{OpenFile, Series, delete_files};
 use super::options::{Clock, RecorderOptions, WhenFull};
@@ -42,7 +42,7 @@ const ROW_COUNT_MAX: usize = 840;
 #[derive(Debug)]
 pub(super) enum Message {
     Chunk(Box<Chunk>),
-    /// What became of packets of a stream that has no chunk open.
+    /// The outcome of packets of a stream that has no chunk open.
     Counts {
         stream: usize,
         rows: Vec<ClassRow>,
@@ -52,7 +52,7 @@ pub(super) enum Message {
 }
 
 /// What the thread shares with others.
-pub(super) struct Shared {
+pub(super) struct WriterContext {
     pub(super) clock: Clock,
     pub(super) state: Arc<RecorderState>,
     /// Where chunks go back to.
@@ -65,7 +65,7 @@ pub(super) struct Flight {
     pub(super) trailer: Trailer,
     len: usize,
     offset: u64,
-    begun: Option<Begun>,
+    begun: Option<WriteState>,
     since: Duration,
 }
 
@@ -114,11 +114,11 @@ impl Writer {
         options: &RecorderOptions,
         priorities: &[u8],
         names: Vec<String>,
-        shared: Shared,
+        shared: WriterContext,
         disk: Option<Box<dyn Disk>>,
         chunks: &[Box<Chunk>],
     ) -> Result<Self, RecorderError> {
-        let Shared { clock, state, free } = shared;
+        let WriterContext { clock, state, free } = shared;
         let mut options = options.clone();
         if let Some(max) = options.keep_bytes_max {
             let share = (max / FILE_SHARE).max(options.chunk_len as u64);
@@ -407,8 +407,8 @@ impl Writer {
     /// Waits for a write; its memory is in the chunk again afterwards.
     fn land(&mut self, flight: &mut Flight) -> io::Result<()> {
         let (block, result) = match flight.begun.take() {
-            Some(Begun::Done(block, result)) => (block, result),
-            Some(Begun::InFlight(ticket)) => match self.way.end(ticket) {
+            Some(WriteState::Done(block, result)) => (block, result),
+            Some(WriteState::InFlight(ticket)) => match self.way.end(ticket) {
                 Some(landed) => landed,
                 None => return Err(io::ErrorKind::Other.into()),
             },

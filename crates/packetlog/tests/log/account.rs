@@ -1,4 +1,4 @@
-//! What became of every packet is known for good: after loss, overwriting and sudden ends.
+//! The outcome of every packet is known for good: after loss, overwriting and sudden ends.
 
 use std::path::Path;
 use std::process::Command;

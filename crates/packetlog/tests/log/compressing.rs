@@ -11,7 +11,7 @@ use super::lab::*;
 const COUNT: u32 = 20_000;
 
 /// A compressed log, and what it holds.
-fn compressed(folder: &Path) -> Vec<Got> {
+fn compressed(folder: &Path) -> Vec<LogPacket> {
     record(options(folder), 0..COUNT);
     let wanted = ask(folder, &Query::default()).0;
     let done = compress(folder, 3, false).unwrap();

@@ -1,4 +1,4 @@
-//! Logs that somebody made up, with checksums that are right: nothing they say is believed that
+//! Crafted logs, with checksums that are right: nothing they say is believed that
 //! cannot be, nothing panics, and what is whole in them is found.
 
 use std::ops::Range;
@@ -130,7 +130,7 @@ fn whatever_the_index_of_a_compressed_file_says_neither() {
     each_field_of_the_index(true, 13);
 }
 
-/// The record of the first chunk, changed; what is found before it is put right, and faults.
+/// The record of the first chunk, changed; what is found before it is repaired, and faults.
 fn with(is_compressed: bool, at: usize, value: u64) -> (tempfile::TempDir, Vec<u32>, Vec<String>) {
     let (folder, _) = base(is_compressed);
     let index = files(folder.path(), ".idx").remove(0);

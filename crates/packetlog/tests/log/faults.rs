@@ -13,7 +13,7 @@ use packet::file::Section;
 use packetlog::log::{Log, Query, recover};
 use packetlog::recorder::{
     Cause, Direct, Disk, PlainDisk, Recorder, RecorderOptions, RecorderReport, RecorderState,
-    Stored, WhenFull,
+    StoreOutcome, WhenFull,
 };
 
 use super::lab::*;
@@ -26,12 +26,12 @@ fn begin_on(options: RecorderOptions, disk: impl Disk + 'static) -> Recorder {
     recorder
 }
 
-/// Stores packets with these numbers; returns how many found no room at once.
+/// Stores packets with these numbers; returns how many found no room immediately.
 fn store_all(recorder: &mut Recorder, numbers: std::ops::Range<u32>) -> u64 {
     let mut refused = 0;
     for number in numbers {
         let stored = store(recorder, &Packet::numbered(number), number);
-        refused += u64::from(stored != Stored::Yes);
+        refused += u64::from(stored != StoreOutcome::Yes);
     }
     refused
 }

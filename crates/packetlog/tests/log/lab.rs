@@ -9,9 +9,9 @@ use std::time::Duration;
 use packet::dissect::{DissectOptions, dissect};
 use packet::file::{Interface, Section};
 use packet::{Direction, FlowKey, Frame, LinkType, Record, Timestamp};
-use packetlog::log::{Log, Query, QueryReport, Recovered};
-use packetlog::recorder::{ClassInfo, Direct, Recorder, RecorderOptions, Stored};
-use packetlog::{Basis, Judged};
+use packetlog::log::{Log, Query, QueryReport, RecoveryReport};
+use packetlog::recorder::{ClassInfo, Direct, Recorder, RecorderOptions, StoreOutcome};
+use packetlog::{Basis, PacketVerdict};
 
 /// When the first packet is: 2026-11-21T09:30:00Z.
 pub(crate) const START_NS: i64 = 1_795_253_400_000_000_000;
@@ -97,17 +97,17 @@ impl Packet {
     }
 }
 
-/// Stores the `number`th packet, and says what became of it.
-pub(crate) fn store(recorder: &mut Recorder, packet: &Packet, number: u32) -> Stored {
+/// Stores the `number`th packet, and says the outcome of it.
+pub(crate) fn store(recorder: &mut Recorder, packet: &Packet, number: u32) -> StoreOutcome {
     let bytes = packet.bytes(number);
     let record = packet.record(&bytes, 0);
     let frame = Frame::new(&bytes, &record);
     let flow = FlowKey::from_frame(&frame);
-    let judged = Judged { class: packet.class, confidence: 0.75, basis: Basis::Flow, flow };
+    let judged = PacketVerdict { class: packet.class, confidence: 0.75, basis: Basis::Flow, flow };
     recorder.store(&frame, packet.kept_len, &judged)
 }
 
-pub(crate) fn begin(options: RecorderOptions) -> (Recorder, Recovered) {
+pub(crate) fn begin(options: RecorderOptions) -> (Recorder, RecoveryReport) {
     let section = Section { application: "wirelens test".into(), ..Section::default() };
     let (mut recorder, recovered) = Recorder::create(options, &classes(), &section, clock).unwrap();
     recorder.interface(0, &interface());
@@ -122,7 +122,7 @@ pub(crate) fn interface() -> Interface {
 pub(crate) fn record(options: RecorderOptions, numbers: std::ops::Range<u32>) {
     let (mut recorder, _) = begin(options);
     for number in numbers {
-        assert_eq!(store(&mut recorder, &Packet::numbered(number), number), Stored::Yes);
+        assert_eq!(store(&mut recorder, &Packet::numbered(number), number), StoreOutcome::Yes);
     }
     let report = recorder.finish().unwrap();
     assert_eq!(report.lost, []);
@@ -130,7 +130,7 @@ pub(crate) fn record(options: RecorderOptions, numbers: std::ops::Range<u32>) {
 
 /// What a log holds of a packet: its number, from the TCP sequence number, and what was kept.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Got {
+pub(crate) struct LogPacket {
     pub(crate) number: u32,
     pub(crate) ns: i64,
     pub(crate) wire_len: u32,
@@ -139,14 +139,14 @@ pub(crate) struct Got {
 }
 
 /// All that a query finds.
-pub(crate) fn ask(folder: &Path, query: &Query) -> (Vec<Got>, QueryReport) {
+pub(crate) fn ask(folder: &Path, query: &Query) -> (Vec<LogPacket>, QueryReport) {
     let log = Log::open(folder).unwrap();
     let mut got = Vec::new();
     let report = log.query(query, &mut |found| {
         let number = found.bytes.get(38..).and_then(|from| from.first_chunk());
         // A packet that somebody made up may be too short for one.
         let number = number.map_or(u32::MAX, |bytes| u32::from_be_bytes(*bytes));
-        got.push(Got {
+        got.push(LogPacket {
             number,
             ns: found.record.timestamp.as_ns(),
             wire_len: found.record.wire_len,

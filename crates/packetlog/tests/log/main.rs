@@ -1,4 +1,4 @@
-//! Logs recorded, read back, torn, asked and put right.
+//! Logs recorded, read back, torn, asked and repaired.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic)]

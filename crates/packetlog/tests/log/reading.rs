@@ -6,7 +6,7 @@ use packet::community_id::{community_digest, parse_community_id};
 use packet::file::InterfaceStatistics;
 use packet::{FlowKey, Protocol, Timestamp};
 use packetlog::log::{FlowQuery, Log, Query};
-use packetlog::recorder::{Notes, RecorderOptions, Stored};
+use packetlog::recorder::{Notes, RecorderOptions, StoreOutcome};
 
 use super::lab::*;
 
@@ -25,7 +25,7 @@ fn every_packet_is_found_as_it_was_stored() {
         let kept = &bytes[..bytes.len().min(packet.kept_len as usize)];
         let class = classes()[usize::from(packet.class)].name.clone();
         let wire_len = bytes.len() as u32;
-        let wanted = Got { number, ns: packet.ns, wire_len, bytes: kept.to_vec(), class };
+        let wanted = LogPacket { number, ns: packet.ns, wire_len, bytes: kept.to_vec(), class };
         assert_eq!(*got, wanted, "in the order of their stamps, over both priorities");
     }
     assert!(files(folder.path(), ".pcapng").len() > 2, "files end where they are full");
@@ -98,7 +98,7 @@ fn stats_tell_what_was_seen_stored_and_passed_over() {
         if number % 4 == 0 {
             let bytes = packet.bytes(number);
             let record = packet.record(&bytes, 0);
-            let judged = packetlog::Judged {
+            let judged = packetlog::PacketVerdict {
                 class: packet.class,
                 confidence: 1.0,
                 basis: packetlog::Basis::Packet,
@@ -167,8 +167,8 @@ fn a_frame_that_no_chunk_holds_is_cut_and_its_length_told() {
     let folder = tempfile::tempdir().unwrap();
     let (mut recorder, _) = begin(options(folder.path()));
     let long = Packet { payload_len: 65_000, kept_len: u32::MAX, ..Packet::numbered(1) };
-    assert_eq!(store(&mut recorder, &long, 1), Stored::Yes);
-    assert_eq!(store(&mut recorder, &Packet::numbered(2), 2), Stored::Yes);
+    assert_eq!(store(&mut recorder, &long, 1), StoreOutcome::Yes);
+    assert_eq!(store(&mut recorder, &Packet::numbered(2), 2), StoreOutcome::Yes);
     let report = recorder.finish().unwrap();
     assert_eq!(report.frames_cut, 1);
     let (got, _) = ask(folder.path(), &Query::default());

@@ -10,11 +10,11 @@ use engine::run::Control;
 use model::numeric::BLOCK_ROWS;
 use packet::{HashSeed, Source as _};
 use packetlog::model::FILE_LEN_MAX;
-use packetlog::{Basis, Classifier, Judged, Model};
+use packetlog::{Basis, Classifier, Model, PacketVerdict};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use session::flows::Done;
-use session::reading::{InputRequest, Inputs, Opened, hash_seed};
+use session::flows::RunTotals;
+use session::reading::{InputRequest, Inputs, OpenSources, hash_seed};
 
 use crate::options::{InputOptions, seed};
 use crate::reader::{Ending, Outlet, Reader};
@@ -158,16 +158,18 @@ fn judge(
     mut classifier: Classifier,
     file: u32,
     inputs: &Inputs,
-    opened: Opened,
+    opened: OpenSources,
     out: &mut RowsOut,
-) -> Result<Done, Refusal> {
+) -> Result<RunTotals, Refusal> {
     let mut source = inputs.in_order(opened);
     let mut judged = Vec::new();
     let mut packet = 0;
     while !inputs.control.is_stopped() {
         let Some(batch) = source.next_batch() else { break };
         classifier.judge(&batch, &mut judged);
-        for (record, Judged { class, confidence, basis, .. }) in batch.records.iter().zip(&judged) {
+        for (record, PacketVerdict { class, confidence, basis, .. }) in
+            batch.records.iter().zip(&judged)
+        {
             out.push(&[
                 Value::U32(file),
                 Value::U64(packet),
@@ -179,7 +181,7 @@ fn judge(
             packet += 1;
         }
     }
-    let mut done = Done { received: source.received(), ..Done::default() };
+    let mut done = RunTotals { received: source.received(), ..RunTotals::default() };
     done.outcome.keyed = packet;
     let counts = classifier.counts();
     (done.late, done.clock_steps) = (counts.late, counts.clock_steps);

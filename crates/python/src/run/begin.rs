@@ -13,15 +13,15 @@ use pyo3::prelude::*;
 use session::Host;
 use session::application::Site;
 use session::applications::APPLICATIONS;
-use session::flows::Brought;
-use session::reading::{InputRequest, Inputs, Opened};
+use session::flows::FlowsAlias;
+use session::reading::{InputRequest, Inputs, OpenSources};
 use session::run::{
     Doors, InputSettings, NO_FILE, Plan, RunError, RunSettings, Session, read, spare,
 };
 use session::toml_text::Mistake;
 use session::written::parse_bytes;
 
-use super::kept::{Budget, Handing, Keeping, Kept};
+use super::kept::{Budget, Handing, Keeping, MemoryTable};
 use super::{Ended, Message, Run, State, lock};
 use crate::handed::BATCH_ROWS_MAX;
 use crate::onnx::host;
@@ -111,7 +111,7 @@ fn name_for_ever(name: &str) -> Result<&'static str, Refusal> {
     Ok(kept)
 }
 
-type Tables = Vec<(&'static str, Arc<Kept>)>;
+type Tables = Vec<(&'static str, Arc<MemoryTable>)>;
 
 /// Gives each table without an output a place in memory, and adds the applications in Python.
 fn take_rows(
@@ -125,7 +125,7 @@ fn take_rows(
     let is_live = plan.input.is_live();
     let mut tables = Tables::new();
     for planned in plan.applications.iter_mut().filter(|planned| planned.wants_door) {
-        let kept = Kept::new();
+        let kept = MemoryTable::new();
         planned.door = Some(Box::new(Keeping::new(Arc::clone(&kept), Arc::clone(budget))));
         tables.push((planned.ready.name(), kept));
     }
@@ -136,7 +136,7 @@ fn take_rows(
             let text = format!("name: `{name}`: an application has this name; give another");
             return Err(Refusal::new(Kind::Option, text));
         }
-        let brought = Brought::new(name, text, &plan.wants, site).map_err(|found| {
+        let brought = FlowsAlias::new(name, text, &plan.wants, site).map_err(|found| {
             let lines: Vec<_> = found.into_iter().map(|mistake| mistake.message).collect();
             Refusal::new(Kind::Settings, lines.join("\n"))
         })?;
@@ -237,7 +237,7 @@ fn work(
     let doors = Doors { clock: CLOCK, stdout, tell: None };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         alarm = time
-            .filter(|_| !matches!(opened, Opened::Files(_)))
+            .filter(|_| !matches!(opened, OpenSources::Files(_)))
             .map(|time| stop_after(time, &inputs.control));
     })?;
     to.send(Message::Begun).map_err(|_| Refusal::unheard())?;

@@ -41,7 +41,7 @@ impl Budget {
 }
 
 /// A table in memory.
-pub(super) struct Kept {
+pub(super) struct MemoryTable {
     rows: Mutex<Table>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Table {
     pub(super) dropped: u64,
 }
 
-impl Kept {
+impl MemoryTable {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self { rows: Mutex::default() })
     }
@@ -66,14 +66,14 @@ impl Kept {
 
 /// Keeps rows.
 pub(super) struct Keeping {
-    kept: Arc<Kept>,
+    kept: Arc<MemoryTable>,
     budget: Arc<Budget>,
     batches: Option<Batches>,
     is_full: bool,
 }
 
 impl Keeping {
-    pub(super) fn new(kept: Arc<Kept>, budget: Arc<Budget>) -> Self {
+    pub(super) fn new(kept: Arc<MemoryTable>, budget: Arc<Budget>) -> Self {
         Self { kept, budget, batches: None, is_full: false }
     }
 

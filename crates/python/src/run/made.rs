@@ -12,15 +12,15 @@ use arrow_schema::{Field, Schema};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyCapsule, PyFloat, PyInt, PyList, PyString};
 
-use crate::batch::{Batch, Collected};
+use crate::batch::{Batch, RowBatches};
 use crate::refusal::{Kind, Refusal};
 
 /// Rows of something that speaks Arrow: a stream of batches, or one of our own batches.
 #[pyfunction]
-pub(crate) fn made_of_arrow(rows: &Bound<'_, PyAny>) -> PyResult<Collected> {
+pub(crate) fn made_of_arrow(rows: &Bound<'_, PyAny>) -> PyResult<RowBatches> {
     if let Ok(batch) = rows.cast::<Batch>() {
         let batch = batch.get().record_batch().clone();
-        return Ok(Collected::made(batch.schema(), vec![batch]));
+        return Ok(RowBatches::made(batch.schema(), vec![batch]));
     }
     let capsule = rows.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
     let stream =
@@ -33,7 +33,7 @@ pub(crate) fn made_of_arrow(rows: &Bound<'_, PyAny>) -> PyResult<Collected> {
     let reader = reader.map_err(refused)?;
     let schema = reader.schema();
     let batches = reader.collect::<Result<Vec<_>, _>>().map_err(refused)?;
-    Ok(Collected::made(schema, batches))
+    Ok(RowBatches::made(schema, batches))
 }
 
 fn refused(error: arrow_schema::ArrowError) -> Refusal {
@@ -45,7 +45,7 @@ fn refused(error: arrow_schema::ArrowError) -> Refusal {
 pub(crate) fn made_of_columns(
     names: Vec<String>,
     columns: Vec<Bound<'_, PyList>>,
-) -> PyResult<Collected> {
+) -> PyResult<RowBatches> {
     let mut fields = Vec::with_capacity(names.len());
     let mut arrays = Vec::with_capacity(names.len());
     for (name, values) in names.into_iter().zip(&columns) {
@@ -55,7 +55,7 @@ pub(crate) fn made_of_columns(
     }
     let schema = Arc::new(Schema::new(fields));
     let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).map_err(refused)?;
-    Ok(Collected::made(schema, vec![batch]))
+    Ok(RowBatches::made(schema, vec![batch]))
 }
 
 /// What the values of a column are.

@@ -16,15 +16,15 @@ use engine::run::Control;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use session::application::Closing;
-use session::reading::Received;
+use session::reading::ReceiveOutcome;
 
 pub(crate) use begin::{run, stdout};
 pub(crate) use made::{made_of_arrow, made_of_columns};
 
-use crate::batch::{Batch, Collected};
+use crate::batch::{Batch, RowBatches};
 use crate::reader::{outcome_into, report_into};
 use crate::refusal::{Kind, Refusal};
-use kept::{Budget, Kept};
+use kept::{Budget, MemoryTable};
 
 /// How long an interrupt may go unseen.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
@@ -41,7 +41,7 @@ enum Message {
 
 /// What is left of a run.
 struct Ended {
-    received: Received,
+    received: ReceiveOutcome,
     refused: Vec<String>,
     closings: Vec<(&'static str, Closing)>,
     dropped: Vec<(&'static str, u64)>,
@@ -69,7 +69,7 @@ pub(crate) struct Run {
     thread: Mutex<Option<JoinHandle<()>>>,
     control: Arc<Control>,
     budget: Arc<Budget>,
-    kept: Vec<(&'static str, Arc<Kept>)>,
+    kept: Vec<(&'static str, Arc<MemoryTable>)>,
     is_live: bool,
     /// Tables of the settings that only the command acts on.
     unused: Vec<&'static str>,
@@ -188,10 +188,10 @@ impl Run {
     }
 
     /// The tables that are in memory: name, rows, and how many had no room.
-    fn tables(&self) -> Vec<(&'static str, Collected, u64)> {
-        let table = |(name, kept): &(&'static str, Arc<Kept>)| {
+    fn tables(&self) -> Vec<(&'static str, RowBatches, u64)> {
+        let table = |(name, kept): &(&'static str, Arc<MemoryTable>)| {
             let kept::Table { columns, batches, dropped } = kept.take();
-            (*name, Collected::declared(columns, batches), dropped)
+            (*name, RowBatches::declared(columns, batches), dropped)
         };
         self.kept.iter().map(table).collect()
     }

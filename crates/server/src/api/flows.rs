@@ -8,7 +8,7 @@ use store::query::{Filter, Order, RowsQuery, TimeRange};
 use utoipa::{IntoParams, ToSchema};
 
 use super::json;
-use super::parameters::{Asked, Named};
+use super::parameters::{PathName, QueryParameters};
 use crate::app::App;
 use crate::json as write;
 use crate::problem::Problem;
@@ -54,8 +54,8 @@ pub(super) struct FlowParameters {
 )]
 pub(super) async fn flow(
     State(app): State<App>,
-    Named(id): Named,
-    Asked(asked): Asked<FlowParameters>,
+    PathName(id): PathName,
+    QueryParameters(asked): QueryParameters<FlowParameters>,
 ) -> Result<Response, Problem> {
     let wrong = |_| Problem::bad("first_ns: wanted nanoseconds since the epoch");
     let first_ns = asked.first_ns.as_deref().map(str::parse::<i64>).transpose().map_err(wrong)?;

@@ -13,7 +13,7 @@ use crate::app::App;
 pub(super) struct Health {
     /// `ok`, or `degraded` where any check is not.
     status: &'static str,
-    /// What was looked at.
+    /// What was examined.
     checks: Vec<Check>,
     /// Seconds since the server began.
     uptime_s: f64,
@@ -28,7 +28,7 @@ pub(super) struct Health {
 /// A check.
 #[derive(Serialize, ToSchema)]
 struct Check {
-    /// What is looked at.
+    /// What is examined.
     name: &'static str,
     /// `ok`, `warning` or `error`.
     status: &'static str,

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use super::flows::{TablesAnswer, has, of_tables};
 use super::json;
-use super::parameters::{Asked, Named, RangeParameters, filter, limit, offset, range};
+use super::parameters::{PathName, QueryParameters, RangeParameters, filter, limit, offset, range};
 use super::tables::RowsAnswer;
 use crate::app::App;
 use crate::problem::Problem;
@@ -86,7 +86,7 @@ fn number(host: &HostSums, column: &str) -> Option<i128> {
 )]
 pub(super) async fn hosts(
     State(app): State<App>,
-    Asked(asked): Asked<HostsParameters>,
+    QueryParameters(asked): QueryParameters<HostsParameters>,
 ) -> Result<Response, Problem> {
     let table = app.table("flows")?;
     let filter = filter(asked.r#where.as_deref(), table.schema())?;
@@ -165,8 +165,8 @@ fn answer<'a>(
 )]
 pub(super) async fn host(
     State(app): State<App>,
-    Named(address): Named,
-    Asked(asked): Asked<RangeParameters>,
+    PathName(address): PathName,
+    QueryParameters(asked): QueryParameters<RangeParameters>,
 ) -> Result<Response, Problem> {
     let address: IpAddr =
         address.parse().map_err(|_| Problem::bad(format!("{address:?}; wanted: an IP address")))?;

@@ -10,7 +10,7 @@ use store::packets::{PacketLog, PacketQuery, PacketRow};
 use utoipa::IntoParams;
 
 use super::json;
-use super::parameters::{Asked, limit, range};
+use super::parameters::{QueryParameters, limit, range};
 use super::tables::RowsAnswer;
 use crate::app::App;
 use crate::problem::Problem;
@@ -87,7 +87,7 @@ pub(super) async fn status(State(app): State<App>) -> Result<Response, Problem> 
 )]
 pub(super) async fn search(
     State(app): State<App>,
-    Asked(asked): Asked<PacketsParameters>,
+    QueryParameters(asked): QueryParameters<PacketsParameters>,
 ) -> Result<Response, Problem> {
     let limit = limit(asked.limit)?;
     let query = asked.query()?;
@@ -139,7 +139,7 @@ pub(super) async fn search(
 )]
 pub(super) async fn pcapng(
     State(app): State<App>,
-    Asked(asked): Asked<PacketsParameters>,
+    QueryParameters(asked): QueryParameters<PacketsParameters>,
 ) -> Result<Response, Problem> {
     let query = asked.query()?;
     let log = log(&app)?;

@@ -25,9 +25,9 @@ const OFFSET_MAX: usize = 10_000_000;
 const COLUMNS_MAX: usize = 64;
 
 /// Parameters after the question mark; what is wrong with them is said in our words.
-pub(super) struct Asked<T>(pub T);
+pub(super) struct QueryParameters<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryParameters<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -49,9 +49,9 @@ pub(super) struct RangeParameters {
 }
 
 /// A part of the path.
-pub(super) struct Named(pub String);
+pub(super) struct PathName(pub String);
 
-impl<S: Send + Sync> FromRequestParts<S> for Named {
+impl<S: Send + Sync> FromRequestParts<S> for PathName {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {

@@ -56,7 +56,7 @@ pub(crate) struct HistoryAbout {
 pub(crate) struct Packets {
     /// Received by the capture.
     pub received: u64,
-    /// Lost before they were looked at.
+    /// Lost before they were examined.
     pub dropped: u64,
     /// With headers that cannot be true.
     pub malformed: u64,
@@ -73,7 +73,7 @@ pub(crate) struct TableAbout {
     pub about: &'static str,
     /// Rows in memory.
     pub rows: usize,
-    /// Rows that are not final, such as flows that go on.
+    /// Rows that are not final, such as open flows.
     pub open_rows: usize,
     /// Rows so far.
     pub received: u64,

@@ -16,7 +16,7 @@ use store::query::{Filter, RowsQuery, TimeRange};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use utoipa::IntoParams;
 
-use super::parameters::{Asked, filter};
+use super::parameters::{QueryParameters, filter};
 use super::state::RunState;
 use crate::app::App;
 use crate::json as write;
@@ -54,7 +54,7 @@ pub(super) struct StreamParameters {
 )]
 pub(super) async fn stream(
     State(app): State<App>,
-    Asked(asked): Asked<StreamParameters>,
+    QueryParameters(asked): QueryParameters<StreamParameters>,
 ) -> Result<Response, Problem> {
     let rows = match asked.table {
         Some(name) => {

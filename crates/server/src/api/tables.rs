@@ -7,7 +7,7 @@ use store::query::{Aggregate, GroupsQuery, Measure, Order, OrderBy, RowsQuery, S
 use utoipa::{IntoParams, ToSchema};
 
 use super::json;
-use super::parameters::{Asked, Named, columns, filter, limit, offset, range};
+use super::parameters::{PathName, QueryParameters, columns, filter, limit, offset, range};
 use crate::app::App;
 use crate::json as write;
 use crate::problem::Problem;
@@ -25,7 +25,7 @@ pub(super) struct RowsAnswer {
     rows: Vec<Vec<serde_json::Value>>,
     /// Rows that were wanted, of which these are some.
     matched: u64,
-    /// Rows that were looked at.
+    /// Rows that were searched.
     searched: u64,
     /// As in the state.
     sequence: u64,
@@ -43,7 +43,7 @@ pub(super) struct SeriesAnswer {
     series: Vec<OneSeries>,
     /// Rows that were wanted.
     matched: u64,
-    /// Rows that were looked at.
+    /// Rows that were searched.
     searched: u64,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct RowsParameters {
     limit: Option<usize>,
     /// Rows to skip.
     offset: Option<usize>,
-    /// From this time on: nanoseconds since the epoch, or RFC 3339. Stored rows are looked at,
+    /// From this time on: nanoseconds since the epoch, or RFC 3339. Stored rows are examined,
     /// too, where the run has a history; without it rows in memory alone.
     from: Option<String>,
     /// Before this time.
@@ -94,8 +94,8 @@ pub(super) struct RowsParameters {
 )]
 pub(super) async fn rows(
     State(app): State<App>,
-    Named(table): Named,
-    Asked(asked): Asked<RowsParameters>,
+    PathName(table): PathName,
+    QueryParameters(asked): QueryParameters<RowsParameters>,
 ) -> Result<Response, Problem> {
     let table = app.table(&table)?;
     let schema = table.schema();
@@ -157,8 +157,8 @@ pub(super) struct GroupsParameters {
 )]
 pub(super) async fn groups(
     State(app): State<App>,
-    Named(table): Named,
-    Asked(asked): Asked<GroupsParameters>,
+    PathName(table): PathName,
+    QueryParameters(asked): QueryParameters<GroupsParameters>,
 ) -> Result<Response, Problem> {
     let table = app.table(&table)?;
     let schema = table.schema();
@@ -238,8 +238,8 @@ pub(super) struct SeriesParameters {
 )]
 pub(super) async fn series(
     State(app): State<App>,
-    Named(table): Named,
-    Asked(asked): Asked<SeriesParameters>,
+    PathName(table): PathName,
+    QueryParameters(asked): QueryParameters<SeriesParameters>,
 ) -> Result<Response, Problem> {
     let table = app.table(&table)?;
     let schema = table.schema();

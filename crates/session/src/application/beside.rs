@@ -10,12 +10,12 @@ use engine::run::Control;
 pub trait Beside: Send {
     /// Runs until `over` is stopped, which it is once all passes have ended, or until there is
     /// nothing more to look at.
-    fn run(self: Box<Self>, over: &Control) -> BesideDone;
+    fn run(self: Box<Self>, over: &Control) -> BesideReport;
 }
 
 /// What is said at the end of what ran beside the passes.
 #[derive(Debug, Default)]
-pub struct BesideDone {
+pub struct BesideReport {
     /// Lines of its own, each ended.
     pub lines: String,
     /// What was lost although it was to be kept; the run ends with an error.

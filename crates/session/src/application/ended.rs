@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use engine::columns::Columns;
 use engine::flow::pass::{Labels, Lens, Now, Piece};
-use engine::flow::{Ended, FlowMark, FlowRecord, Left, PerFlow, SideSlab};
+use engine::flow::{FlowEnd, FlowMark, FlowRecord, PerFlow, RemainingFlows, SideSlab};
 
 use super::{Closing, Count, OpenRows, Opening, Refusal, Watcher, Watchers};
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::outlet::{Lay, PartOutlet};
 
 /// Flows that are turned into columns together, so that text buffers stay small.
@@ -18,7 +18,7 @@ pub const ENDED_PER_PIECE: usize = 1 << 14;
 /// How flows that have ended become rows.
 pub trait EndedRows: Clone + Send + Sync + 'static {
     /// What is kept for a flow while its packets come; `()` for nothing.
-    type Kept: PerFlow + 'static;
+    type State: PerFlow + 'static;
     /// The application's name.
     const NAME: &'static str;
     /// Whether it makes columns; one that does not hands flows on in a way of its own.
@@ -30,7 +30,7 @@ pub trait EndedRows: Clone + Send + Sync + 'static {
     /// [`Refusal`]: a row that its columns do not take.
     fn lay(
         &mut self,
-        flows: &[(FlowRecord, Self::Kept)],
+        flows: &[(FlowRecord, Self::State)],
         put: &mut dyn FnMut(Columns),
     ) -> Result<(), Refusal>;
 
@@ -42,7 +42,7 @@ pub trait EndedRows: Clone + Send + Sync + 'static {
 
     /// Closing lines of its own, each ended.
     #[must_use]
-    fn lines(_flows: &Done) -> String {
+    fn lines(_flows: &RunTotals) -> String {
         String::new()
     }
 }
@@ -72,7 +72,7 @@ pub fn watch_ended<R: EndedRows>(
 struct InOrder<R>(R);
 
 impl<R: EndedRows> Lay for InOrder<R> {
-    type Row = (FlowRecord, R::Kept);
+    type Row = (FlowRecord, R::State);
 
     fn compare(one: &Self::Row, other: &Self::Row) -> Ordering {
         one.0.order().cmp(&other.0.order())
@@ -85,8 +85,8 @@ impl<R: EndedRows> Lay for InOrder<R> {
 
 /// The lens: keeps flows from their ends to the next mark.
 struct Watching<R: EndedRows, T> {
-    states: SideSlab<R::Kept>,
-    ended: Vec<(FlowRecord, R::Kept)>,
+    states: SideSlab<R::State>,
+    ended: Vec<(FlowRecord, R::State)>,
     takes: T,
     out: PartOutlet<InOrder<R>>,
     /// How rows are made of flows that have not ended.
@@ -98,7 +98,7 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool> Lens for Watching<R, T> {
         self.states.on_piece(piece);
     }
 
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {
         let Self { states, ended: kept, takes, .. } = self;
         let taken = ended.iter().filter(|ended| takes(&ended.record));
         kept.extend(taken.map(|ended| (ended.record, states.kept(ended.slot))));
@@ -109,7 +109,7 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool> Lens for Watching<R, T> {
         self.out.put(&mut self.ended);
     }
 
-    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
+    fn on_left(&mut self, left: &RemainingFlows<'_>, _: &Labels) {
         let Self { states, ended, takes, out, .. } = self;
         left.in_order(ENDED_PER_PIECE, |flows| {
             let taken = flows.iter().filter(|(record, _)| takes(record));
@@ -147,7 +147,7 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool + Send + 'static> Watcher for Watc
         Ok(())
     }
 
-    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
         match self.out.into_refusal() {
             Some(refusal) => Err(refusal),
             None => Ok(Closing { lines: R::lines(flows), ..flows.closing() }),
@@ -156,7 +156,7 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool + Send + 'static> Watcher for Watc
 }
 
 /// Rows of flows that have not ended; those that its columns do not take are left out.
-fn columns<R: EndedRows>(mut rows: R, flows: &[(FlowRecord, R::Kept)]) -> Columns {
+fn columns<R: EndedRows>(mut rows: R, flows: &[(FlowRecord, R::State)]) -> Columns {
     let mut columns: Option<Columns> = None;
     let mut put = |laid: Columns| match &mut columns {
         Some(columns) => columns.append(&laid),

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use engine::columns::Columns;
 use engine::flow::pass::{Labels, Lens, Now, Piece};
-use engine::flow::{Ended, EndedFlow, FlowMark, FrameLens, FromFrames, Left, TakeEnded};
+use engine::flow::{EndedFlow, FlowEnd, FlowMark, FlowSink, FrameLens, FromFrames, RemainingFlows};
 
 use super::{Closing, Count, OpenRows, Refusal, Watcher, of_same};
-use crate::done::Done;
+use crate::done::RunTotals;
 
 /// What an application makes of who decided, and of who received flows, at the end.
 pub(crate) trait Framing<K: FromFrames, T>: Send + 'static {
@@ -33,7 +33,7 @@ pub(crate) trait Framing<K: FromFrames, T>: Send + 'static {
     }
 
     /// As [`Watcher::close`].
-    fn close(self, keep: K, output: T, flows: &Done) -> Result<Closing, Refusal>;
+    fn close(self, keep: K, output: T, flows: &RunTotals) -> Result<Closing, Refusal>;
 }
 
 /// Makes rows of flows that have not ended, and of what is kept of them so far.
@@ -41,23 +41,23 @@ pub(crate) type OpenFlows<K> =
     Box<dyn Fn(&[EndedFlow<<K as FromFrames>::State>]) -> Columns + Send + Sync>;
 
 /// The lens.
-pub(crate) struct Framed<K: FromFrames, T, F> {
+pub(crate) struct FramingLens<K: FromFrames, T, F> {
     lens: FrameLens<K, T>,
     framing: F,
 }
 
-impl<K: FromFrames, T: TakeEnded<K::State>, F> Framed<K, T, F> {
+impl<K: FromFrames, T: FlowSink<K::State>, F> FramingLens<K, T, F> {
     pub(crate) fn new(keep: K, output: T, framing: F) -> Self {
         Self { lens: FrameLens::new(keep, output), framing }
     }
 }
 
-impl<K: FromFrames, T: TakeEnded<K::State>, F: Framing<K, T>> Lens for Framed<K, T, F> {
+impl<K: FromFrames, T: FlowSink<K::State>, F: Framing<K, T>> Lens for FramingLens<K, T, F> {
     fn on_piece(&mut self, piece: &Piece<'_>, labels: &mut Labels) {
         self.lens.on_piece(piece, labels);
     }
 
-    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], labels: &mut Labels) {
         self.lens.on_ended(ended, labels);
     }
 
@@ -74,15 +74,15 @@ impl<K: FromFrames, T: TakeEnded<K::State>, F: Framing<K, T>> Lens for Framed<K,
         self.framing.on_marked(&mut self.lens.output, mark);
     }
 
-    fn on_left(&mut self, left: &Left<'_>, labels: &Labels) {
+    fn on_left(&mut self, left: &RemainingFlows<'_>, labels: &Labels) {
         self.lens.on_left(left, labels);
     }
 }
 
-impl<K, T, F> Watcher for Framed<K, T, F>
+impl<K, T, F> Watcher for FramingLens<K, T, F>
 where
     K: FromFrames<State: 'static> + Send + 'static,
-    T: TakeEnded<K::State> + Send + 'static,
+    T: FlowSink<K::State> + Send + 'static,
     F: Framing<K, T>,
 {
     fn name(&self) -> &'static str {
@@ -105,7 +105,7 @@ where
         Ok(())
     }
 
-    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
         let Self { lens, framing } = *self;
         framing.close(lens.keep, lens.output, flows)
     }

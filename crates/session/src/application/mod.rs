@@ -26,16 +26,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use crate::refusal::Refusal;
-pub use beside::{Beside, BesideDone};
+pub use beside::{Beside, BesideReport};
 pub use ended::{ENDED_PER_PIECE, EndedRows, watch_ended};
-pub(crate) use framed::{Framed, Framing, OpenFlows};
+pub(crate) use framed::{Framing, FramingLens, OpenFlows};
 pub use ready::{Entry, Reading, Ready};
 pub use store::{Count, Counting, OpenRows};
-pub use wants::{Clash, United, Wants};
+pub use wants::{Clash, CombinedWants, Wants};
 
 use crate::captures::Captures;
 use crate::clock::Clock;
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::input::InputSettings;
 use crate::outlet::{Merge, Outlet, Sharing};
 use crate::outside::Pace;
@@ -234,7 +234,7 @@ pub trait Watcher: Lens + Send + Any {
     ///
     /// # Errors
     /// [`Refusal`]: results that could not be kept.
-    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal>;
+    fn close(self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal>;
 }
 
 /// The lens of another pass, for [`Watcher::fold`]: passes of one application have lenses of one

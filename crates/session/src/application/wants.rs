@@ -76,20 +76,20 @@ impl std::error::Error for Clash {}
 
 /// What all of them want.
 #[derive(Clone, Debug)]
-pub struct United {
+pub struct CombinedWants {
     /// What is looked at of each frame.
     pub needs: Needs,
-    inner: Wanted<bool>,
-    idle_timeout: Wanted<Span>,
-    active_timeout: Wanted<Span>,
-    window: Wanted<Option<Span>>,
+    inner: Want<bool>,
+    idle_timeout: Want<Span>,
+    active_timeout: Want<Span>,
+    window: Want<Option<Span>>,
     flow_count_max: Option<usize>,
 }
 
 /// What is wanted, and who was the first to want it.
-type Wanted<T> = Option<(&'static str, T)>;
+type Want<T> = Option<(&'static str, T)>;
 
-impl Default for United {
+impl Default for CombinedWants {
     fn default() -> Self {
         let needs = Needs { stage: "run", len: Needs::NETWORK_LEN, takes_all: false };
         Self {
@@ -103,7 +103,7 @@ impl Default for United {
     }
 }
 
-impl United {
+impl CombinedWants {
     /// Adds what one more wants.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl United {
 }
 
 fn unite<T: Copy + PartialEq>(
-    known: &mut Wanted<T>,
+    known: &mut Want<T>,
     name: &'static str,
     wanted: Option<T>,
     what: &'static str,
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_clash_names_both() {
-        let mut united = United::default();
+        let mut united = CombinedWants::default();
         let needs = Needs { stage: "flows", len: 78, takes_all: false };
         let flows = Wants { idle_timeout: Some(Span::from_seconds(60)), ..Wants::flows(needs) };
         let other = Wants { idle_timeout: Some(Span::from_seconds(120)), ..Wants::flows(needs) };

@@ -12,7 +12,7 @@ use crate::latency::Latency;
 use crate::packetlog::Packetlog;
 use crate::top::Top;
 use traffic::Traffic;
-use unanswered::Unanswered;
+use unanswered::UnansweredFlows;
 
 /// All of them, in the order of their pages.
 pub const APPLICATIONS: &[Entry] = &[
@@ -23,6 +23,6 @@ pub const APPLICATIONS: &[Entry] = &[
     Entry::of::<Cca>(),
     Entry::of::<Latency>(),
     Entry::of::<L4s>(),
-    Entry::of::<Unanswered>(),
+    Entry::of::<UnansweredFlows>(),
     Entry::of::<Traffic>(),
 ];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use engine::flow::pass::{Labels, Lens, Now, Piece};
-use engine::flow::{Ended, FlowMark, Left};
+use engine::flow::{FlowEnd, FlowMark, RemainingFlows};
 use engine::window::LATENESS_ALLOWANCE;
 use packet::{Protocol, Span, Timestamp};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use std::ops::Range;
 use crate::application::{
     Application, Closing, Count, OpenRows, Opening, Refusal, Site, Wants, Watcher, Watchers,
 };
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::flows::NEEDS;
 use crate::outlet::Outlet;
 use crate::written;
@@ -218,7 +218,7 @@ impl Lens for Counting {
         }
     }
 
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {
         for ended in ended {
             if let Some(period) = self.period(ended.seen) {
                 period.ended_flows += 1;
@@ -233,7 +233,7 @@ impl Lens for Counting {
         self.close_before(settled.div_euclid(self.every_ns).max(before));
     }
 
-    fn on_left(&mut self, _: &Left<'_>, _: &Labels) {
+    fn on_left(&mut self, _: &RemainingFlows<'_>, _: &Labels) {
         self.close_before(i64::MAX);
     }
 }
@@ -262,7 +262,7 @@ impl Watcher for Counting {
         Some((periods.len(), Box::new(move || rows(&periods, every_ns, 0))))
     }
 
-    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
         let counts = vec![("packets_late", self.late)];
         Ok(Closing { counts, ..flows.closing() })
     }

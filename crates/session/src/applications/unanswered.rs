@@ -1,7 +1,7 @@
 //! `unanswered`: flows in which one side alone has sent. A small application, whole: begin here to
 //! write one of your own (`docs/specs/application.md`).
 
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use engine::flow::FlowRecord;
 use packet::Timestamp;
 use packet::community_id::CommunityId;
@@ -33,9 +33,9 @@ pub(super) struct Settings {
 }
 
 /// The application: what is kept of its settings until a run begins.
-pub(super) struct Unanswered(Settings);
+pub(super) struct UnansweredFlows(Settings);
 
-impl Application for Unanswered {
+impl Application for UnansweredFlows {
     const NAME: &'static str = "unanswered";
     const ABOUT: &'static str = "Unanswered flows: only one side sent packets";
     const EXAMPLE: &'static str = "\
@@ -78,8 +78,8 @@ impl Application for Unanswered {
 struct Rows;
 
 impl EndedRows for Rows {
-    type Kept = ();
-    const NAME: &'static str = Unanswered::NAME;
+    type State = ();
+    const NAME: &'static str = UnansweredFlows::NAME;
 
     fn lay(
         &mut self,
@@ -95,7 +95,7 @@ impl EndedRows for Rows {
     }
 }
 
-fn push(columns: &mut Columns, record: &FlowRecord) -> Result<(), RowRefused> {
+fn push(columns: &mut Columns, record: &FlowRecord) -> Result<(), RowMismatch> {
     let (source, destination) = record.endpoints();
     let first = Some(record.first).filter(|&first| first != Timestamp::UNKNOWN);
     columns.push_row(&[

@@ -23,8 +23,8 @@ use packet::SlotClock;
 
 #[cfg(all(target_os = "linux", feature = "tap"))]
 pub use application::Devices;
-pub use application::{Cca, Shown};
-pub use period::{PeriodTold, way_columns};
+pub use application::{Cca, PeriodView};
+pub use period::{PeriodReport, way_columns};
 pub use settings::CcaSettings;
 
 use crate::shipped::{Kind, ModelError};

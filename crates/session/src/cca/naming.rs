@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use cca::model::{Reads, Scratch, Told as Named};
-use cca::{Model, Unnamed, Votes};
+use cca::model::{ControlVerdict, Reads, Scratch};
+use cca::{Model, UnnamedReason, Votes};
 use engine::columns::{Field, Kind, Value};
 use packet::SlotClock;
 
@@ -90,14 +90,18 @@ pub const UNNAMED: Field = Field::new(
 .nullable();
 
 /// The columns `control`, `confidence`, `interval_s` and `unnamed`.
-pub fn values(named: Option<Named>, clock: SlotClock, controls: &[String]) -> [Value<'_>; 4] {
+pub fn values(
+    named: Option<ControlVerdict>,
+    clock: SlotClock,
+    controls: &[String],
+) -> [Value<'_>; 4] {
     // As many slots as would lose a digit fit no memory.
     #[allow(clippy::cast_precision_loss)]
-    let interval_s = |named: Named| clock.length().as_seconds_f64() * named.slots as f64;
+    let interval_s = |named: ControlVerdict| clock.length().as_seconds_f64() * named.slots as f64;
     let control = named.and_then(|named| controls.get(named.control?));
     let unnamed = match named {
         _ if controls.is_empty() => None,
-        Some(named) => named.unnamed.map(Unnamed::name),
+        Some(named) => named.unnamed.map(UnnamedReason::name),
         None => Some("short"),
     };
     [
@@ -110,13 +114,13 @@ pub fn values(named: Option<Named>, clock: SlotClock, controls: &[String]) -> [V
 
 /// A control and how probable it is, never rounded up; what is not probable enough has a question
 /// mark, and what is outside of training says so.
-pub fn text(named: &Named, controls: &[String]) -> String {
+pub fn text(named: &ControlVerdict, controls: &[String]) -> String {
     let name = named.control.and_then(|control| controls.get(control));
     match (named.probability(), named.unnamed) {
         (Some(probability), _) => {
             let shown = (probability * 100.0).floor() / 100.0;
             format!("{} {shown:.2}", name.map_or("?", String::as_str))
         }
-        (None, why) => format!("unknown: {}", why.map_or("", Unnamed::about)),
+        (None, why) => format!("unknown: {}", why.map_or("", UnnamedReason::about)),
     }
 }

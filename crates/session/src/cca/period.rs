@@ -1,12 +1,12 @@
 //! What is told of a period, and the columns that every such row begins with.
 
 use cca::{FlowWay, Period};
-use engine::columns::{Columns, RowRefused, Schema, Value};
+use engine::columns::{Columns, RowMismatch, Schema, Value};
 use packet::SlotClock;
 use packet::community_id::CommunityId;
 
 /// What flows did in a period.
-pub trait PeriodTold: Clone + Send + 'static {
+pub trait PeriodReport: Clone + Send + 'static {
     /// Its columns.
     const SCHEMA: Schema;
 
@@ -16,21 +16,21 @@ pub trait PeriodTold: Clone + Send + 'static {
     /// As rows.
     ///
     /// # Errors
-    /// [`RowRefused`]
-    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, RowRefused>;
+    /// [`RowMismatch`]
+    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, RowMismatch>;
 }
 
 /// Adds a row: when and whose, the first seven columns, and what else is told of the flow.
 ///
 /// # Errors
-/// [`RowRefused`]
+/// [`RowMismatch`]
 pub fn way_columns(
     columns: &mut Columns,
     way: &FlowWay,
     period: Period,
     clock: SlotClock,
     own: &[Value<'_>],
-) -> Result<(), RowRefused> {
+) -> Result<(), RowMismatch> {
     let (source, destination) = way.key.endpoints(way.direction);
     let length_ns = clock.length().as_ns().unsigned_abs();
     let community_id = CommunityId(way.key);

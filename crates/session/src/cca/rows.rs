@@ -1,16 +1,16 @@
 //! The columns of flows in a queue.
 
-use cca::inputs::Missing;
-use cca::model::{Reads, Told as Named};
+use cca::inputs::MissingReason;
+use cca::model::{ControlVerdict, Reads};
 use cca::trained::LOOKED_AT;
-use cca::votes::Known;
+use cca::votes::FlowHistory;
 use cca::walk::WAIT_MAX;
-use cca::{FlowPeriod, FlowWay, Pair, Period, QueueSeen, Rules, Unnamed};
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use cca::{FlowPeriod, FlowWay, Pair, Period, QueueConditions, Rules, UnnamedReason};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use packet::SlotClock;
 
 use super::naming::{self, Namer};
-use super::period::{PeriodTold, way_columns};
+use super::period::{PeriodReport, way_columns};
 
 const fn real(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Kind::F64, about)
@@ -70,13 +70,18 @@ pub const SCHEMA: Schema = &[
 
 /// What a flow runs, told by as many windows of the model's longest interval as are known of it,
 /// one after the other up to the period's end; else by the longest interval for which it is known.
-fn name(namer: &mut Namer, pair: &mut Pair, flow: &FlowPeriod, period: Period) -> Option<Named> {
+fn name(
+    namer: &mut Namer,
+    pair: &mut Pair,
+    flow: &FlowPeriod,
+    period: Period,
+) -> Option<ControlVerdict> {
     let Namer { model, scratch, votes, .. } = namer;
     let Reads::Queue(inputs) = model.reads() else { return None };
     let (way, end, rules) = (&flow.way, period.end(), model.rules());
     let (slots, began) = pair.known_slots(way, period);
     let slots_kept = usize::try_from(model.clock().count(WAIT_MAX)).unwrap_or(usize::MAX);
-    for window in votes.wanted(model, way, end, Known { slots, began, slots_kept }) {
+    for window in votes.wanted(model, way, end, FlowHistory { slots, began, slots_kept }) {
         if let Ok(rows) = pair.fill(way, window, inputs, rules) {
             votes.add(model, way, window.start, rows, scratch);
         }
@@ -96,25 +101,27 @@ fn outside(
     pair: &mut Pair,
     period: Period,
     flows: &[FlowPeriod],
-) -> Option<Unnamed> {
+) -> Option<UnnamedReason> {
     let trained_on = *namer.model.trained_on()?;
     let slots = usize::try_from(namer.model.clock().count(LOOKED_AT)).unwrap_or(period.len);
     let len = period.len.max(slots);
     let start = period.end().saturating_sub_unsigned(len as u64);
     let seen = pair.seen(Period { start, len }, flows);
-    trained_on
-        .outside(&QueueSeen { is_part: seen.is_part || seen.flows >= namer.followed_max, ..seen })
+    trained_on.outside(&QueueConditions {
+        is_part: seen.is_part || seen.flows >= namer.followed_max,
+        ..seen
+    })
 }
 
 /// What flows did in a period.
 #[derive(Clone)]
-pub struct Told {
+pub struct QueueReport {
     /// The period.
     pub period: Period,
     /// The heaviest, those that brought most first.
     pub flows: Vec<FlowPeriod>,
     /// Of each of them its control, where there is a model and it can tell.
-    pub named: Vec<Option<Named>>,
+    pub named: Vec<Option<ControlVerdict>>,
     /// Flows that are not among them.
     pub other_count: usize,
     /// Bytes in the queue, of all flows.
@@ -124,7 +131,7 @@ pub struct Told {
     pub unseen: Option<Vec<u64>>,
 }
 
-impl Told {
+impl QueueReport {
     /// Of a period that both taps have seen.
     pub fn of(
         pair: &mut Pair,
@@ -147,7 +154,7 @@ impl Told {
             .iter()
             .map(|flow| {
                 let named = namer.as_mut().and_then(|namer| name(namer, pair, flow, period))?;
-                Some(outside.map_or(named, |why| Named::outside(named.slots, why)))
+                Some(outside.map_or(named, |why| ControlVerdict::outside(named.slots, why)))
             })
             .collect();
         if let Some(Namer { model, votes, .. }) = namer {
@@ -182,19 +189,19 @@ impl Told {
     }
 }
 
-impl PeriodTold for Told {
+impl PeriodReport for QueueReport {
     const SCHEMA: Schema = SCHEMA;
 
     fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }
 
-    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, RowRefused> {
+    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, RowMismatch> {
         let mut columns = Columns::new(SCHEMA);
         for (at, (flow, &named)) in self.flows.iter().zip(&self.named).enumerate() {
             let unseen = self.unseen.as_ref().and_then(|unseen| unseen.get(at));
             let queue = flow.queue.ok();
-            let missing = flow.queue.err().map_or("", Missing::name);
+            let missing = flow.queue.err().map_or("", MissingReason::name);
             let [control, confidence, interval, unnamed] = naming::values(named, clock, controls);
             let own = [
                 queue.map(|queue| Value::F64(queue.cbiq_mean)).into(),

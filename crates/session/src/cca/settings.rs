@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use cca::inputs::{Empty, Passed, Throughput};
+use cca::inputs::{Empty, ProgressRule, Throughput};
 use cca::walk::WAIT_MAX;
 use cca::{Model, Rules, Sampler, TapOptions};
 use packet::{SlotClock, Span};
@@ -145,7 +145,7 @@ impl Setting {
 
 /// The taps that a setting has an effect with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
+pub enum TapScope {
     /// Interfaces.
     Live,
     /// Two.
@@ -156,7 +156,7 @@ pub enum Wanted {
     OtherThanTwoLive,
 }
 
-impl Wanted {
+impl TapScope {
     const fn are(self, taps: Taps) -> bool {
         match self {
             Self::Live => taps.are_live,
@@ -177,21 +177,21 @@ impl Wanted {
 }
 
 /// In the order in which they are looked at.
-const WANTED: [(Setting, Wanted); 14] = [
-    (Setting::Act, Wanted::Live),
-    (Setting::Act, Wanted::Two),
-    (Setting::View, Wanted::Live),
-    (Setting::View, Wanted::Two),
-    (Setting::Duration, Wanted::Live),
-    (Setting::EachPacket, Wanted::Live),
-    (Setting::EachPacket, Wanted::Two),
-    (Setting::Sample, Wanted::Two),
-    (Setting::PassedFirst, Wanted::Two),
-    (Setting::EgressOffset, Wanted::Captures),
-    (Setting::EgressOffset, Wanted::Two),
-    (Setting::NoDecap, Wanted::OtherThanTwoLive),
-    (Setting::Ingress, Wanted::Live),
-    (Setting::Ingress, Wanted::Two),
+const WANTED: [(Setting, TapScope); 14] = [
+    (Setting::Act, TapScope::Live),
+    (Setting::Act, TapScope::Two),
+    (Setting::View, TapScope::Live),
+    (Setting::View, TapScope::Two),
+    (Setting::Duration, TapScope::Live),
+    (Setting::EachPacket, TapScope::Live),
+    (Setting::EachPacket, TapScope::Two),
+    (Setting::Sample, TapScope::Two),
+    (Setting::PassedFirst, TapScope::Two),
+    (Setting::EgressOffset, TapScope::Captures),
+    (Setting::EgressOffset, TapScope::Two),
+    (Setting::NoDecap, TapScope::OtherThanTwoLive),
+    (Setting::Ingress, TapScope::Live),
+    (Setting::Ingress, TapScope::Two),
 ];
 
 /// Why settings cannot be had.
@@ -209,7 +209,7 @@ pub enum SettingsError {
         /// Which.
         setting: Setting,
         /// What it has an effect with.
-        wanted: Wanted,
+        wanted: TapScope,
     },
     /// Flows that are followed are those that are reported, and both were limited.
     FollowedTwice,
@@ -339,8 +339,8 @@ impl CcaSettings {
     #[must_use]
     pub fn rules(&self) -> Rules {
         let passed = match self.passed {
-            PassedRule::Highest => Passed::Highest,
-            PassedRule::First => Passed::First,
+            PassedRule::Highest => ProgressRule::Highest,
+            PassedRule::First => ProgressRule::First,
         };
         let rules = Rules { passed, empty: Empty::Next, throughput: Throughput::Counted };
         if self.is_sampled() { rules.of_sampled() } else { rules }
@@ -441,7 +441,7 @@ mod tests {
         let offset = CcaSettings { egress_offset: Some(Span::default()), ..usual() };
         assert_eq!(offset.check(TWO_LIVE, &[]).unwrap_err().key(), "egress-offset");
         assert_eq!(offset.check(ONE_CAPTURE, &[]).unwrap_err().key(), "egress-offset");
-        let (setting, wanted) = (Setting::Act, Wanted::Live);
+        let (setting, wanted) = (Setting::Act, TapScope::Live);
         assert_eq!(
             usual().check(TWO_CAPTURES, &[Setting::View, Setting::Act]),
             Err(SettingsError::WithoutEffect { setting, wanted })

@@ -13,7 +13,7 @@ pub use crate::second::behind;
 use super::BEGUN_AGAIN;
 use super::counted::of_tap;
 use super::naming::Namer;
-use super::rows::Told;
+use super::rows::QueueReport;
 use super::settings::CcaSettings;
 use crate::reading::{InputError, InputRequest, Inputs};
 use crate::second::Second;
@@ -43,8 +43,8 @@ impl Side {
         }
     }
 
-    fn finish(self, done: TapDone) -> SourceSummary {
-        let TapDone { outcome, beyond_max_flows, lines } = done;
+    fn finish(self, done: TapOutcome) -> SourceSummary {
+        let TapOutcome { outcome, beyond_max_flows, lines } = done;
         let (inputs, received) = self.0.finish();
         SourceSummary {
             inputs,
@@ -121,7 +121,7 @@ impl QueuePeriods {
     pub fn on_batch<E>(
         &mut self,
         batch: &Batch<'_>,
-        mut put: impl FnMut(&Told) -> Result<(), E>,
+        mut put: impl FnMut(&QueueReport) -> Result<(), E>,
     ) -> Result<(), E> {
         let bytes = batch.bytes;
         let mut rest = batch.records;
@@ -140,7 +140,7 @@ impl QueuePeriods {
     ///
     /// # Errors
     /// What `put` returns, at once.
-    pub fn finish<E>(&mut self, put: impl FnMut(&Told) -> Result<(), E>) -> Result<(), E> {
+    pub fn finish<E>(&mut self, put: impl FnMut(&QueueReport) -> Result<(), E>) -> Result<(), E> {
         self.has_ended = true;
         self.look(put)
     }
@@ -156,15 +156,15 @@ impl QueuePeriods {
     /// The same of the packets that were handed in, with a flow or without.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        TapDone::of(&self.pair.ingress).outcome
+        TapOutcome::of(&self.pair.ingress).outcome
     }
 
     /// Outcome of the packets of each tap: of those that were handed in, and of those behind
     /// the queue with their outcome before.
     #[must_use]
-    pub fn into_done(self) -> (TapDone, SourceSummary) {
-        let egress = TapDone::of(&self.pair.egress);
-        (TapDone::of(&self.pair.ingress), self.egress.finish(egress))
+    pub fn into_done(self) -> (TapOutcome, SourceSummary) {
+        let egress = TapOutcome::of(&self.pair.egress);
+        (TapOutcome::of(&self.pair.ingress), self.egress.finish(egress))
     }
 
     /// When the period is past that begins here.
@@ -180,7 +180,7 @@ impl QueuePeriods {
         !self.is_over && self.begin.is_none_or(is_past)
     }
 
-    fn look<E>(&mut self, mut put: impl FnMut(&Told) -> Result<(), E>) -> Result<(), E> {
+    fn look<E>(&mut self, mut put: impl FnMut(&QueueReport) -> Result<(), E>) -> Result<(), E> {
         let clock = self.pair.options().clock;
         let first = |pair: &Pair| pair.ingress.earliest().map(|time| clock.slot(time));
         let begin = self.begin.or_else(|| first(&self.pair).map(|slot| self.walk.begin_of(slot)));
@@ -197,7 +197,7 @@ impl QueuePeriods {
             let period = walk.period(begin);
             let mut is_told = false;
             if walk.is_worth(begin, |slots| pair.has_slot(&slots)) {
-                let told = Told::of(pair, period, *rules, *row_count, namer.as_mut());
+                let told = QueueReport::of(pair, period, *rules, *row_count, namer.as_mut());
                 put(&told)?;
                 is_told = !told.flows.is_empty();
             }
@@ -219,7 +219,7 @@ impl QueuePeriods {
 }
 
 /// Outcome of the packets of a tap.
-pub struct TapDone {
+pub struct TapOutcome {
     /// Packets by what was done with them.
     pub outcome: Outcome,
     /// Packets of flows for which there was no place.
@@ -228,7 +228,7 @@ pub struct TapDone {
     pub lines: String,
 }
 
-impl TapDone {
+impl TapOutcome {
     fn of(tap: &cca::Tap) -> Self {
         let counts = tap.counts();
         let keyed = counts.taken + counts.left_out;

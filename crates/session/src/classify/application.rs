@@ -14,13 +14,14 @@ use serde::Deserialize;
 use super::counted::counts;
 use super::lens::Flows;
 use super::naming::NamedClassifier;
-use super::out::{By, Part, Shown, Ways, no_memory, schema};
+use super::out::{By, Part, VerdictView, Ways, no_memory, schema};
 use super::{account_for, lines, of_model, read};
 use crate::application::{
-    Application, Closing, Count, Framed, Framing, Opening, Refusal, Site, Wants, Watcher, Watchers,
+    Application, Closing, Count, Framing, FramingLens, Opening, Refusal, Site, Wants, Watcher,
+    Watchers,
 };
 use crate::choice::{Choice, choice};
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::names_read;
 use crate::outside::Outside;
 use crate::rules::Following;
@@ -71,7 +72,7 @@ pub struct Classify {
     options: Options,
     flow_count_max: Option<usize>,
     by: By,
-    shown: Shown,
+    shown: VerdictView,
     /// Whether its closing lines say of flows how they ended, which else `flows` does.
     tells_flows: bool,
 }
@@ -85,7 +86,7 @@ impl Classify {
         options: Options,
         flow_count_max: usize,
         by: By,
-        shown: Shown,
+        shown: VerdictView,
     ) -> Self {
         let (kind, flow_count_max) = (LabelKind::Service, Some(flow_count_max));
         Self { cascade, kind, options, flow_count_max, by, shown, tells_flows: true }
@@ -164,7 +165,7 @@ model = \"services\"
             options,
             flow_count_max: max_flows,
             by,
-            shown: Shown::Nothing,
+            shown: VerdictView::Nothing,
             tells_flows: false,
         })
     }
@@ -210,11 +211,14 @@ model = \"services\"
         let options = Options { waiting_max, ..options };
         let lenses = parts.into_iter().map(|part| -> Box<dyn Watcher> {
             let (cascade, outside) = (Arc::clone(&cascade), outside.clone());
-            let found =
-                Found { cascade: Arc::clone(&cascade), folded: Counts::default(), tells_flows };
+            let found = ClassifySummary {
+                cascade: Arc::clone(&cascade),
+                folded: Counts::default(),
+                tells_flows,
+            };
             if let Some(features) = cascade.window().cloned() {
                 let keep = Windows::new(cascade, features, options, outside, part);
-                return Box::new(Framed::new(keep, (), found));
+                return Box::new(FramingLens::new(keep, (), found));
             }
             let mut classifier = NamedClassifier::new(cascade, options, outside, part);
             if gives.is_some() {
@@ -262,7 +266,7 @@ pub(super) fn label(cascade: &Cascade, number: u16) -> Label {
 /// Verdicts on each window of each flow.
 type Windows = WindowClassifier<Outside, Part>;
 
-impl Framing<Windows, ()> for Found {
+impl Framing<Windows, ()> for ClassifySummary {
     const NAME: &'static str = Classify::NAME;
 
     fn fold(&mut self, keep: Windows) {
@@ -273,26 +277,26 @@ impl Framing<Windows, ()> for Found {
         counts(&self.cascade, keep.counts(), keep.followed_count(), None)
     }
 
-    fn close(self, keep: Windows, (): (), flows: &Done) -> Result<Closing, Refusal> {
+    fn close(self, keep: Windows, (): (), flows: &RunTotals) -> Result<Closing, Refusal> {
         let (counts, out) = keep.finish();
         self.closing(counts, out, flows, Vec::new(), None)
     }
 }
 
 /// What is said at the end.
-pub(super) struct Found {
+pub(super) struct ClassifySummary {
     pub(super) cascade: Arc<Cascade>,
     /// What other passes found.
     pub(super) folded: Counts,
     tells_flows: bool,
 }
 
-impl Found {
+impl ClassifySummary {
     pub(super) fn closing(
         self,
         counts: Counts,
         out: Part,
-        flows: &Done,
+        flows: &RunTotals,
         hosts: Vec<HostVerdict>,
         names: Option<NameCounts>,
     ) -> Result<Closing, Refusal> {

@@ -1,7 +1,7 @@
 //! What the names of flows are evidence of, flow by flow: for training.
 
 use classify::evidence::{FlowEvidence, NameList};
-use engine::flow::{Ended, FlowPacket, FlowSlot, FromFrames, States};
+use engine::flow::{FlowEnd, FlowPacket, FlowSlot, FromFrames, States};
 use packet::{Frame, Span, Timestamp};
 
 use super::naming::Naming;
@@ -54,7 +54,7 @@ impl FromFrames for KeepEvidence {
         kept.evidence.take_in(list, depths.iter().copied(), names, kept.packet_count);
     }
 
-    fn on_end(&mut self, _: &mut KeptEvidence, ended: &Ended) {
+    fn on_end(&mut self, _: &mut KeptEvidence, ended: &FlowEnd) {
         self.naming.on_ended(ended);
     }
 

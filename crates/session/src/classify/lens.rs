@@ -2,22 +2,22 @@
 
 use std::any::Any;
 
-use classify::{Cause, Decided, Progress, Standing};
+use classify::{Cause, EarlyVerdict, Progress, Standing};
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Now, Piece};
-use engine::flow::{Ended, FlowMark, FlowSlot, FromFrames as _, Held, SideSlab, States};
+use engine::flow::{FlowEnd, FlowMark, FlowSlot, FlowState, FromFrames as _, SideSlab, States};
 
 use super::Classify;
-use super::application::{Found, label, number};
+use super::application::{ClassifySummary, label, number};
 use super::counted::counts;
-use super::naming::{Finished, NamedClassifier};
+use super::naming::{NamedClassifier, NamingOutcome};
 use super::out::Part;
 use crate::application::{Application as _, Closing, Count, Refusal, Watcher, of_same};
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::outside::Outside;
 use crate::rules::Following;
 
 /// A packet of a flow that was not decided before it.
-pub(super) struct Followed {
+pub(super) struct FlowProgress {
     slot: FlowSlot,
     place: usize,
     /// How far its flow is with it; nothing where it is the first and decided by its protocol.
@@ -26,14 +26,14 @@ pub(super) struct Followed {
 
 /// One verdict for each flow.
 pub(super) struct Flows {
-    pub(super) found: Found,
-    pub(super) states: SideSlab<Held<Standing>>,
+    pub(super) found: ClassifySummary,
+    pub(super) states: SideSlab<FlowState<Standing>>,
     pub(super) classifier: NamedClassifier<Outside, Part>,
     pub(super) kind: LabelKind,
     pub(super) rules: Following,
     /// The labels that are given, where somebody reads them.
     pub(super) gives: Option<LabelKind>,
-    pub(super) followed: Vec<Followed>,
+    pub(super) followed: Vec<FlowProgress>,
 }
 
 impl Flows {
@@ -71,7 +71,7 @@ impl Flows {
 }
 
 /// Whether a packet is the one that decided.
-fn has_decided(followed: &Followed, decided: &Decided) -> bool {
+fn has_decided(followed: &FlowProgress, decided: &EarlyVerdict) -> bool {
     let Some(progress) = followed.progress else { return decided.cause == Cause::Protocol };
     match decided.cause {
         Cause::Waited | Cause::Ended => progress.is_closed,
@@ -95,11 +95,11 @@ impl Lens for Flows {
         }
         let Self { states, classifier, followed, gives, .. } = self;
         for (place, frame, packet, slot) in piece.flows() {
-            let Some(Held(state)) = states.state(slot) else { continue };
+            let Some(FlowState(state)) = states.state(slot) else { continue };
             let is_open = gives.is_some() && !matches!(state, Standing::Decided(_));
             classifier.on_frame(state, &frame, packet, slot);
             if is_open {
-                followed.push(Followed {
+                followed.push(FlowProgress {
                     slot,
                     place,
                     progress: classifier.by_packets.progress(*state),
@@ -113,9 +113,9 @@ impl Lens for Flows {
         }
     }
 
-    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], labels: &mut Labels) {
         for ended in ended {
-            if let Some(Held(state)) = self.states.state(ended.slot) {
+            if let Some(FlowState(state)) = self.states.state(ended.slot) {
                 self.classifier.on_end(state, ended);
             }
         }
@@ -153,9 +153,9 @@ impl Watcher for Flows {
         Ok(())
     }
 
-    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
         let hosts = self.classifier.by_packets.hosts();
-        let Finished { counts, output, names } = self.classifier.finish();
+        let NamingOutcome { counts, output, names } = self.classifier.finish();
         self.found.closing(counts, output, flows, hosts, names)
     }
 }

@@ -15,8 +15,8 @@ pub mod zeek;
 pub use application::{Classes, Classify, Settings, Totals};
 pub use artifact::read;
 pub use evidence::{KeepEvidence, KeptEvidence};
-pub(crate) use naming::{Finished, NamedClassifier, Naming};
-pub use out::{By, HOST_TITLES, Shown, host_cells, no_memory};
+pub(crate) use naming::{NamedClassifier, Naming, NamingOutcome};
+pub use out::{By, HOST_TITLES, VerdictView, host_cells, no_memory};
 pub use styled::StyledVerdicts;
 pub(crate) use summary::lines;
 
@@ -28,7 +28,7 @@ use model::Headers;
 use model::block::Block;
 
 use crate::application::Wants;
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::reading::Needs;
 
 /// Rows turned into columns at once, so that text buffers stay small.
@@ -68,7 +68,11 @@ impl std::error::Error for VerdictsMissing {}
 ///
 /// # Errors
 /// [`VerdictsMissing`] where one has none.
-fn account_for(cascade: &Cascade, done: &Done, counts: &Counts) -> Result<(), VerdictsMissing> {
+fn account_for(
+    cascade: &Cascade,
+    done: &RunTotals,
+    counts: &Counts,
+) -> Result<(), VerdictsMissing> {
     let (begun, decided) = (counts.begun, counts.decided());
     // In windows a flow has as many verdicts as windows.
     let has_all = cascade.every().is_some() || decided == done.counts.total();

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use classify::evidence::NamesSoFar;
 use classify::{Cascade, Classifier, Clock, Options, Standing, TakeVerdicts};
-use engine::flow::{Ended, FlowMark, FlowPacket, FlowSlot, FromFrames, Held, SideSlab, States};
+use engine::flow::{
+    FlowEnd, FlowMark, FlowPacket, FlowSlot, FlowState, FromFrames, SideSlab, States,
+};
 use names::counts::Counts;
-use names::reader::{Limits, Named, Reader};
+use names::reader::{Limits, NameState, Reader};
 use packet::{Frame, Span};
 
 /// Names of flows that have not ended.
 pub(crate) struct Naming {
-    states: SideSlab<Held<Named>>,
+    states: SideSlab<FlowState<NameState>>,
     reader: Reader,
 }
 
@@ -29,15 +31,15 @@ impl Naming {
         packet: &FlowPacket,
         slot: FlowSlot,
     ) -> Option<NamesSoFar<'_>> {
-        let Held(named) = self.states.state(slot)?;
+        let FlowState(named) = self.states.state(slot)?;
         self.reader.on_frame(named, frame, packet, slot);
         Some(NamesSoFar { is_final: named.is_identified(), seen: &named.seen })
     }
 
-    pub(crate) fn on_ended(&mut self, ended: &Ended) {
-        if let Some(Held(named)) = self.states.state(ended.slot) {
+    pub(crate) fn on_ended(&mut self, ended: &FlowEnd) {
+        if let Some(FlowState(named)) = self.states.state(ended.slot) {
             self.reader.on_end(named, ended);
-            *named = Named::default();
+            *named = NameState::default();
         }
     }
 
@@ -54,7 +56,7 @@ pub(crate) struct NamedClassifier<C, O> {
 }
 
 /// What is left in the end.
-pub(crate) struct Finished<O> {
+pub(crate) struct NamingOutcome<O> {
     /// How flows were decided.
     pub(crate) counts: classify::Counts,
     /// Who received the verdicts.
@@ -76,9 +78,9 @@ impl<C: Clock, O: TakeVerdicts> NamedClassifier<C, O> {
         (by_packets.counts(), by_packets.waiting_count(), names)
     }
 
-    pub(crate) fn finish(self) -> Finished<O> {
+    pub(crate) fn finish(self) -> NamingOutcome<O> {
         let (counts, output) = self.by_packets.finish();
-        Finished { counts, output, names: self.naming.map(|naming| naming.reader.counts()) }
+        NamingOutcome { counts, output, names: self.naming.map(|naming| naming.reader.counts()) }
     }
 }
 
@@ -98,7 +100,7 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for NamedClassifier<C, O> {
         self.by_packets.on_named_frame(standing, frame, packet, slot, names);
     }
 
-    fn on_end(&mut self, standing: &mut Standing, ended: &Ended) {
+    fn on_end(&mut self, standing: &mut Standing, ended: &FlowEnd) {
         if let Some(naming) = &mut self.naming {
             naming.on_ended(ended);
         }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use classify::{Cascade, HostVerdict, TakeVerdicts, Verdict, columns};
-use engine::columns::{Columns, RowRefused, Schema};
+use engine::columns::{Columns, RowMismatch, Schema};
 use packet::Timestamp;
 
 use super::ROWS_PER_PIECE;
@@ -23,7 +23,7 @@ choice! {
 
 /// Where a front door shows verdicts as they come.
 #[derive(Clone, Default)]
-pub enum Shown {
+pub enum VerdictView {
     /// Nowhere.
     #[default]
     Nothing,
@@ -78,7 +78,7 @@ pub(super) const fn schema(by: By, cascade: &Cascade, has_capture: bool) -> Sche
 }
 
 /// What becomes a row.
-pub(super) trait Said: Clone + Send + 'static {
+pub(super) trait VerdictColumns: Clone + Send + 'static {
     fn schema(cascade: &Cascade, captures: &Captures) -> Schema;
 
     fn compare(&self, other: &Self) -> Ordering;
@@ -88,10 +88,10 @@ pub(super) trait Said: Clone + Send + 'static {
         into: &mut Columns,
         cascade: &Cascade,
         captures: &Captures,
-    ) -> Result<(), RowRefused>;
+    ) -> Result<(), RowMismatch>;
 }
 
-impl Said for Verdict {
+impl VerdictColumns for Verdict {
     fn schema(cascade: &Cascade, captures: &Captures) -> Schema {
         schema(By::Flow, cascade, captures.are_named())
     }
@@ -105,12 +105,12 @@ impl Said for Verdict {
         into: &mut Columns,
         cascade: &Cascade,
         captures: &Captures,
-    ) -> Result<(), RowRefused> {
+    ) -> Result<(), RowMismatch> {
         columns::push(into, cascade, self, captures.value(self.input))
     }
 }
 
-impl Said for HostVerdict {
+impl VerdictColumns for HostVerdict {
     fn schema(cascade: &Cascade, _: &Captures) -> Schema {
         schema(By::Host, cascade, false)
     }
@@ -119,21 +119,21 @@ impl Said for HostVerdict {
         self.host.cmp(&other.host)
     }
 
-    fn push(&self, into: &mut Columns, cascade: &Cascade, _: &Captures) -> Result<(), RowRefused> {
+    fn push(&self, into: &mut Columns, cascade: &Cascade, _: &Captures) -> Result<(), RowMismatch> {
         columns::push_host(into, cascade, self)
     }
 }
 
 /// Verdicts that are laid out as rows.
 #[derive(Clone)]
-pub(super) struct Out<R: Said> {
+pub(super) struct Out<R: VerdictColumns> {
     cascade: Arc<Cascade>,
     captures: Captures,
     has_columns: bool,
     shown: Option<Outlet<Vec<R>>>,
 }
 
-impl<R: Said> Lay for Out<R> {
+impl<R: VerdictColumns> Lay for Out<R> {
     type Row = R;
 
     fn compare(one: &R, other: &R) -> Ordering {
@@ -176,12 +176,12 @@ pub(super) struct Ways<'a> {
 
 impl Ways<'_> {
     /// A part for each pass, and who puts their rows together.
-    pub(super) fn parts(&self, by: By, shown: Shown) -> (Vec<Part>, Option<Box<dyn Merge>>) {
-        let is_wanted = self.outlet.is_some() || !matches!(shown, Shown::Nothing);
+    pub(super) fn parts(&self, by: By, shown: VerdictView) -> (Vec<Part>, Option<Box<dyn Merge>>) {
+        let is_wanted = self.outlet.is_some() || !matches!(shown, VerdictView::Nothing);
         let (flows, hosts) = match shown {
-            Shown::Nothing => (None, None),
-            Shown::Flows(shown) => (Some(shown), None),
-            Shown::Hosts(shown) => (None, Some(shown)),
+            VerdictView::Nothing => (None, None),
+            VerdictView::Flows(shown) => (Some(shown), None),
+            VerdictView::Hosts(shown) => (None, Some(shown)),
         };
         match by {
             _ if !is_wanted => {
@@ -192,7 +192,7 @@ impl Ways<'_> {
         }
     }
 
-    fn laid_out<R: Said>(
+    fn laid_out<R: VerdictColumns>(
         &self,
         shown: Option<Outlet<Vec<R>>>,
         part: fn(PartOutlet<Out<R>>) -> Part,

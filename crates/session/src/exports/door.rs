@@ -10,7 +10,7 @@ use super::eve::Eve;
 use super::file::TextFile;
 use super::ipfix::{Choices, Ipfix};
 use super::row::Places;
-use super::zeek::{Added, Zeek};
+use super::zeek::{ExtraColumns, Zeek};
 use super::{Export, Form, Records, Style};
 use crate::application::{Opening, Ready, Wants, Watchers};
 use crate::outlet::{RowsError, TakeRows};
@@ -68,7 +68,7 @@ impl Open {
         };
         let places = Places::of(schema);
         let (has_macs, has_verdict) = (places.has_macs(), places.has_verdict());
-        let added = Added { has_macs, has_verdict };
+        let added = ExtraColumns { has_macs, has_verdict };
         let records: Box<dyn Records> = match style {
             Style::Eve => Box::new(Eve(TextFile::create(path, force)?)),
             Style::Zeek => Box::new(Zeek::create(path, false, force, added)?),

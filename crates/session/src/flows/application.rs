@@ -10,7 +10,7 @@ use packet::Span;
 use serde::Deserialize;
 
 use super::macs::WithMacs;
-use super::{Done, Laid, Layout, Names, Rows, heaviest, named, needs};
+use super::{FlowColumns, Layout, Names, Rows, RunTotals, heaviest, named, needs};
 use crate::application::{
     Application, Count, EndedRows, Opening, Refusal, Site, Wants, Watchers, watch_ended,
 };
@@ -113,14 +113,14 @@ impl Settings {
 /// Every flow as a row when it has ended.
 pub struct Flows {
     settings: Settings,
-    shown: Shown,
+    shown: FlowsView,
 }
 
 /// A flow as tables show it; with what its payload shows, where names are read.
 pub type ShownFlow = (FlowRecord, Option<String>);
 
 /// What a front door is shown of flows.
-pub enum Shown {
+pub enum FlowsView {
     /// Rows alone.
     Rows,
     /// Each flow when it has ended.
@@ -138,7 +138,7 @@ pub enum Shown {
 impl Flows {
     /// For a front door, which may show flows otherwise than as rows.
     #[must_use]
-    pub const fn shown_by(settings: Settings, shown: Shown) -> Self {
+    pub const fn shown_by(settings: Settings, shown: FlowsView) -> Self {
         Self { settings, shown }
     }
 }
@@ -207,7 +207,7 @@ impl Application for Flows {
         }
         settings.check_format()?;
         settings.hash_names.as_deref().map(names_read::read_key).transpose()?;
-        Ok(Self { settings, shown: Shown::Rows })
+        Ok(Self { settings, shown: FlowsView::Rows })
     }
 
     fn is_by_flow(&self) -> bool {
@@ -240,9 +240,9 @@ impl Application for Flows {
         }
         let rows = Rows::new(layout, opening.captures.clone());
         match self.shown {
-            Shown::Rows => {}
-            Shown::Each(outlet) => return watch_ended(Each(outlet), opening, |_| true),
-            Shown::Heaviest { flow_count, by_packets } => {
+            FlowsView::Rows => {}
+            FlowsView::Each(outlet) => return watch_ended(Each(outlet), opening, |_| true),
+            FlowsView::Heaviest { flow_count, by_packets } => {
                 let count = opening.sharing.pass_count();
                 return Ok(heaviest::watch(flow_count, by_packets, count));
             }
@@ -277,7 +277,7 @@ impl Flows {
 struct Each(Outlet<Vec<ShownFlow>>);
 
 impl EndedRows for Each {
-    type Kept = ();
+    type State = ();
     const NAME: &'static str = Flows::NAME;
     const HAS_COLUMNS: bool = false;
 
@@ -294,7 +294,7 @@ impl EndedRows for Each {
         super::counts(now)
     }
 
-    fn lines(flows: &Done) -> String {
+    fn lines(flows: &RunTotals) -> String {
         flows.lines()
     }
 }
@@ -306,14 +306,14 @@ struct Out<S> {
     kept: PhantomData<S>,
 }
 
-impl<S: PerFlow + Laid + 'static> Out<S> {
+impl<S: PerFlow + FlowColumns + 'static> Out<S> {
     fn watch(rows: Rows, opening: Opening) -> Result<Watchers, Refusal> {
         watch_ended(Self { rows, kept: PhantomData }, opening, |_| true)
     }
 }
 
-impl<S: PerFlow + Laid + 'static> EndedRows for Out<S> {
-    type Kept = S;
+impl<S: PerFlow + FlowColumns + 'static> EndedRows for Out<S> {
+    type State = S;
     const NAME: &'static str = Flows::NAME;
 
     fn lay(
@@ -331,7 +331,7 @@ impl<S: PerFlow + Laid + 'static> EndedRows for Out<S> {
         super::counts(now)
     }
 
-    fn lines(flows: &Done) -> String {
+    fn lines(flows: &RunTotals) -> String {
         flows.lines()
     }
 }

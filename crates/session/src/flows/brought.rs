@@ -6,17 +6,19 @@ use std::path::Path;
 use engine::columns::Schema;
 
 use super::{Flows, Settings, needs};
-use crate::application::{Application, Opening, Ready, Refusal, Site, United, Wants, Watchers};
+use crate::application::{
+    Application, CombinedWants, Opening, Ready, Refusal, Site, Wants, Watchers,
+};
 use crate::toml_text::{Mistake, Mistakes, read_table};
 
 /// Flows under another name. How they are cut is left to others wherever its settings do not say.
-pub struct Brought {
+pub struct FlowsAlias {
     name: &'static str,
     flows: Flows,
     wants: Wants,
 }
 
-impl Brought {
+impl FlowsAlias {
     /// By settings as `[flows]` has them, without an output; `united` is what the other
     /// applications of the run want.
     ///
@@ -25,7 +27,7 @@ impl Brought {
     pub fn new(
         name: &'static str,
         text: &str,
-        united: &United,
+        united: &CombinedWants,
         site: &Site<'_>,
     ) -> Result<Self, Vec<Mistake>> {
         let (table, mut mistakes) = Mistakes::parse(Path::new(name), text);
@@ -53,7 +55,7 @@ impl Brought {
     }
 }
 
-impl Ready for Brought {
+impl Ready for FlowsAlias {
     fn name(&self) -> &'static str {
         self.name
     }

@@ -3,9 +3,9 @@
 use std::any::Any;
 
 use engine::flow::pass::{Labels, Lens, Piece};
-use engine::flow::{Ended, FlowRecord, Heaviest, Left};
+use engine::flow::{FlowEnd, FlowRecord, Heaviest, RemainingFlows};
 
-use super::{Done, Flows, ShownFlow};
+use super::{Flows, RunTotals, ShownFlow};
 use crate::application::{Application as _, Closing, Refusal, Watcher, Watchers, of_same};
 
 /// Lenses for so many passes; what is found as a whole is a `Vec` of [`ShownFlow`], heaviest
@@ -31,11 +31,11 @@ impl Watching {
 impl Lens for Watching {
     fn on_piece(&mut self, _: &Piece<'_>, _: &mut Labels) {}
 
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {
         ended.iter().for_each(|ended| self.add(ended.record));
     }
 
-    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
+    fn on_left(&mut self, left: &RemainingFlows<'_>, _: &Labels) {
         left.each(|packets, bytes, make| {
             self.heaviest.add(packets, bytes, || make().map(|record| (record, ())));
         });
@@ -53,7 +53,7 @@ impl Watcher for Watching {
         Ok(())
     }
 
-    fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(mut self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
         let flows_shown = self.heaviest.take_records().into_iter().map(|record| (record, None));
         let found: Vec<ShownFlow> = flows_shown.collect();
         Ok(Closing { found: Some(Box::new(found)), ..flows.closing() })

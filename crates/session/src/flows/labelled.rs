@@ -8,18 +8,19 @@ use std::sync::Arc;
 use classify::serve::Decision;
 use classify::{Cascade, Counts, Options, StageName, Standing, TakeVerdicts, Verdict};
 use engine::columns::{Columns, Schema, Value};
-use engine::flow::{EndedFlow, FlowRecord, FlowStatistics, Held, PerFlow, TakeEnded, With};
+use engine::flow::{EndedFlow, FlowRecord, FlowSink, FlowState, FlowStatistics, PerFlow, With};
 
-use super::layout::{Laid, Layout};
+use super::layout::{FlowColumns, Layout};
 use super::lengths::Lengths;
 use super::macs::WithMacs;
-use super::row::{self, Kept, Row};
-use super::{Done, Flows, ROWS_PER_PIECE, Settings};
+use super::row::{self, Row, StateColumns};
+use super::{Flows, ROWS_PER_PIECE, RunTotals, Settings};
 use crate::application::{
-    Application as _, Closing, Framed, Framing, Opening, Ready, Refusal, Wants, Watcher, Watchers,
+    Application as _, Closing, Framing, FramingLens, Opening, Ready, Refusal, Wants, Watcher,
+    Watchers,
 };
 use crate::captures::Captures;
-use crate::classify::{Finished, NamedClassifier, lines, of_model};
+use crate::classify::{NamedClassifier, NamingOutcome, lines, of_model};
 use crate::names_read;
 use crate::outlet::{Lay, PartOutlet};
 use crate::outside::Outside;
@@ -80,7 +81,7 @@ impl Ready for LabelledFlows {
     }
 }
 
-fn watch<P: Laid + PerFlow + 'static>(
+fn watch<P: FlowColumns + PerFlow + 'static>(
     cascade: Arc<Cascade>,
     schema: Schema,
     opening: Opening,
@@ -98,52 +99,57 @@ fn watch<P: Laid + PerFlow + 'static>(
     let options = Options { waiting_max, ..options };
     let lenses = parts.into_iter().map(|out| -> Box<dyn Watcher> {
         let classifier =
-            NamedClassifier::new(Arc::clone(&cascade), options, Outside::None, Unwanted);
-        let found = Found { cascade: Arc::clone(&cascade), folded: Counts::default() };
-        Box::new(Framed::new(With::new(classifier), Part(out), found))
+            NamedClassifier::new(Arc::clone(&cascade), options, Outside::None, NoVerdicts);
+        let found = LabelSummary { cascade: Arc::clone(&cascade), folded: Counts::default() };
+        Box::new(FramingLens::new(With::new(classifier), Part(out), found))
     });
     Ok(Watchers { lenses: lenses.collect(), merge, ..Watchers::default() })
 }
 
 /// Verdicts are written with their flows.
-struct Unwanted;
+struct NoVerdicts;
 
-impl TakeVerdicts for Unwanted {
+impl TakeVerdicts for NoVerdicts {
     fn take(&mut self, _: &[Verdict]) {}
 }
 
 /// Flows of one pass on their way out.
-struct Part<P: Laid + PerFlow + 'static>(PartOutlet<Rows<P>>);
+struct Part<P: FlowColumns + PerFlow + 'static>(PartOutlet<Rows<P>>);
 
-impl<P: Laid + PerFlow + 'static> TakeEnded<(Standing, P)> for Part<P> {
+impl<P: FlowColumns + PerFlow + 'static> FlowSink<(Standing, P)> for Part<P> {
     fn take(&mut self, flows: &[EndedFlow<(Standing, P)>]) {
         self.0.put(&mut flows.to_vec());
     }
 }
 
 /// Who decides, and what is kept besides.
-type Deciding<P> = With<NamedClassifier<Outside, Unwanted>, P>;
+type Deciding<P> = With<NamedClassifier<Outside, NoVerdicts>, P>;
 
 /// What is said at the end.
-struct Found {
+struct LabelSummary {
     cascade: Arc<Cascade>,
     /// What other passes found.
     folded: Counts,
 }
 
-impl<P: Laid + PerFlow + 'static> Framing<Deciding<P>, Part<P>> for Found {
+impl<P: FlowColumns + PerFlow + 'static> Framing<Deciding<P>, Part<P>> for LabelSummary {
     const NAME: &'static str = Flows::NAME;
 
     fn fold(&mut self, keep: Deciding<P>) {
         self.folded.fold(&keep.keep.finish().counts);
     }
 
-    fn close(self, keep: Deciding<P>, output: Part<P>, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(
+        self,
+        keep: Deciding<P>,
+        output: Part<P>,
+        flows: &RunTotals,
+    ) -> Result<Closing, Refusal> {
         let Self { cascade, folded } = self;
         if let Some(refusal) = output.0.into_refusal() {
             return Err(refusal);
         }
-        let Finished { mut counts, names, .. } = keep.keep.finish();
+        let NamingOutcome { mut counts, names, .. } = keep.keep.finish();
         counts.fold(&folded);
         let closing = flows.closing();
         let of_names = names.as_ref().map(names_read::lines).unwrap_or_default();
@@ -153,7 +159,7 @@ impl<P: Laid + PerFlow + 'static> Framing<Deciding<P>, Part<P>> for Found {
 }
 
 /// What is kept for a flow, and what a cascade says of it, as columns.
-struct Labelled<'a, P> {
+struct LabelColumns<'a, P> {
     kept: &'a P,
     cascade: &'a Cascade,
     label: Cow<'a, str>,
@@ -161,7 +167,7 @@ struct Labelled<'a, P> {
     decision: Decision,
 }
 
-impl<P: Kept> Kept for Labelled<'_, P> {
+impl<P: StateColumns> StateColumns for LabelColumns<'_, P> {
     fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>) {
         self.kept.push(record, row);
         let confidence = Value::F64(self.decision.confidence);
@@ -185,7 +191,7 @@ struct Rows<P> {
     kept: PhantomData<P>,
 }
 
-impl<P: Laid + PerFlow + 'static> Lay for Rows<P> {
+impl<P: FlowColumns + PerFlow + 'static> Lay for Rows<P> {
     type Row = EndedFlow<(Standing, P)>;
 
     fn compare(one: &Self::Row, other: &Self::Row) -> Ordering {
@@ -196,13 +202,13 @@ impl<P: Laid + PerFlow + 'static> Lay for Rows<P> {
         let Self { cascade, captures, schema, .. } = self;
         for piece in rows.chunks(ROWS_PER_PIECE) {
             let mut columns = Columns::new(schema);
-            for (record, Held((standing, kept))) in piece {
+            for (record, FlowState((standing, kept))) in piece {
                 let Standing::Decided(decision) = *standing else {
                     return Err(Refusal::new("a flow has no verdict; please report this"));
                 };
                 let label = decision.label.name(cascade);
                 let guess = decision.label.guess(cascade);
-                let labelled = Labelled { kept, cascade, label, guess, decision };
+                let labelled = LabelColumns { kept, cascade, label, guess, decision };
                 row::push(&mut columns, None, record, &labelled, captures).map_err(Refusal::new)?;
             }
             put(columns);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::columns::{Columns, Field, RowRefused, Schema, joined};
+use engine::columns::{Columns, Field, RowMismatch, Schema, joined};
 use engine::flow::{FlowRecord, FlowStatistics};
 use packet::wire::ethernet::MacAddress;
 use packet::{FlowDirection, Span};
@@ -38,7 +38,7 @@ pub(super) struct Layout {
 }
 
 /// What can be laid out: flows alone, or with statistics.
-pub(super) trait Laid: row::Kept {
+pub(super) trait FlowColumns: row::StateColumns {
     /// The statistics, where they were kept.
     fn statistics(&self) -> Option<&FlowStatistics>;
 
@@ -48,13 +48,13 @@ pub(super) trait Laid: row::Kept {
     }
 }
 
-impl Laid for () {
+impl FlowColumns for () {
     fn statistics(&self) -> Option<&FlowStatistics> {
         None
     }
 }
 
-impl Laid for FlowStatistics {
+impl FlowColumns for FlowStatistics {
     fn statistics(&self) -> Option<&FlowStatistics> {
         Some(self)
     }
@@ -126,10 +126,10 @@ impl Rows {
     ///
     /// # Errors
     /// What `write` returns.
-    pub(super) fn put<S: Laid, E>(
+    pub(super) fn put<S: FlowColumns, E>(
         &mut self,
         flows: &[(FlowRecord, S)],
-        mut write: impl FnMut(Result<&Columns, RowRefused>) -> Result<(), E>,
+        mut write: impl FnMut(Result<&Columns, RowMismatch>) -> Result<(), E>,
     ) -> Result<(), E> {
         for piece in flows.chunks(ROWS_PER_PIECE) {
             self.columns.clear();
@@ -139,7 +139,7 @@ impl Rows {
         Ok(())
     }
 
-    fn push_all<S: Laid>(&mut self, flows: &[(FlowRecord, S)]) -> Result<(), RowRefused> {
+    fn push_all<S: FlowColumns>(&mut self, flows: &[(FlowRecord, S)]) -> Result<(), RowMismatch> {
         if self.layout.keeps_any() {
             return flows.iter().try_for_each(|(record, kept)| self.push(record, kept));
         }
@@ -147,7 +147,7 @@ impl Rows {
         row::push_plain(&mut self.columns, self.layout.window, records, &self.captures)
     }
 
-    fn push<S: Laid>(&mut self, record: &FlowRecord, kept: &S) -> Result<(), RowRefused> {
+    fn push<S: FlowColumns>(&mut self, record: &FlowRecord, kept: &S) -> Result<(), RowMismatch> {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         match (self.layout.names, kept.statistics()) {
             (Names::Nfstream, Some(statistics)) => {

@@ -5,8 +5,8 @@ use engine::columns::{Field, Value};
 use engine::flow::{FlowPacket, FlowRecord, FlowStatistics, PerFlow};
 use packet::{FlowDirection, Frame, Layers, Network, Protocol, Timestamp};
 
-use super::layout::Laid;
-use super::row::{Kept, Row, SIDE_TIMES, count, joined, known, text};
+use super::layout::FlowColumns;
+use super::row::{Row, SIDE_TIMES, StateColumns, count, joined, known, text};
 
 /// Columns of [`Lengths`].
 pub(super) const LENGTHS: [Field; 9] = joined(&[
@@ -137,7 +137,7 @@ fn ip_len(frame: &Frame<'_>) -> u64 {
     if len > 0 { len } else { on_wire }
 }
 
-impl Kept for Lengths {
+impl StateColumns for Lengths {
     fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>) {
         let [low, high] = &self.sides;
         let sides = match record.direction {
@@ -157,7 +157,7 @@ impl Kept for Lengths {
     }
 }
 
-impl Laid for Lengths {
+impl FlowColumns for Lengths {
     fn statistics(&self) -> Option<&FlowStatistics> {
         None
     }

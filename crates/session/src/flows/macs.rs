@@ -9,8 +9,8 @@ use packet::wire::cooked::Cooked;
 use packet::wire::ethernet::{Ethernet, MacAddress};
 use packet::{FlowDirection, Frame, LinkType};
 
-use super::layout::Laid;
-use super::row::{Kept, Row, text};
+use super::layout::FlowColumns;
+use super::row::{Row, StateColumns, text};
 
 /// The columns.
 pub(super) const MACS: [Field; 2] = [
@@ -84,7 +84,7 @@ fn from_source<T>([low, high]: [T; 2], direction: FlowDirection) -> [T; 2] {
     }
 }
 
-impl<P: Kept> Kept for WithMacs<P> {
+impl<P: StateColumns> StateColumns for WithMacs<P> {
     fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>) {
         self.kept.push(record, row);
         let value = |side: &'a Option<MacAddress>| match side {
@@ -95,7 +95,7 @@ impl<P: Kept> Kept for WithMacs<P> {
     }
 }
 
-impl<P: Laid> Laid for WithMacs<P> {
+impl<P: FlowColumns> FlowColumns for WithMacs<P> {
     fn statistics(&self) -> Option<&FlowStatistics> {
         self.kept.statistics()
     }

@@ -11,15 +11,15 @@ mod named;
 mod nfstream;
 mod row;
 
-pub use crate::done::Done;
-pub use application::{Flows, Settings, Shown, ShownFlow};
-pub use brought::Brought;
+pub use crate::done::RunTotals;
+pub use application::{Flows, FlowsView, Settings, ShownFlow};
+pub use brought::FlowsAlias;
 pub use labelled::LabelledFlows;
 
 use engine::columns::Schema;
 use engine::flow::EndReason;
 use engine::flow::pass::Now;
-use layout::{Laid, Layout, Rows};
+use layout::{FlowColumns, Layout, Rows};
 
 use crate::application::{Count, ENDED_PER_PIECE};
 use crate::choice::choice;

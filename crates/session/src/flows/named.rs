@@ -7,21 +7,21 @@ use std::sync::Arc;
 use engine::columns::{Columns, Schema, Value};
 use engine::flow::pass::Now;
 use engine::flow::{
-    EndedFlow, FlowRecord, FlowStatistics, Heaviest, Held, PerFlow, TakeEnded, With,
+    EndedFlow, FlowRecord, FlowSink, FlowState, FlowStatistics, Heaviest, PerFlow, With,
 };
-use names::found::Seen;
+use names::found::FlowInfo;
 use names::pseudonym::Pseudonyms;
-use names::reader::{Limits, Named, Reader};
+use names::reader::{Limits, NameState, Reader};
 use packet::Span;
 
-use super::application::{Shown, ShownFlow};
-use super::layout::{Laid, Layout};
+use super::application::{FlowsView, ShownFlow};
+use super::layout::{FlowColumns, Layout};
 use super::lengths::Lengths;
 use super::macs::WithMacs;
-use super::row::{self, Kept, Row};
-use super::{Done, Flows, ROWS_PER_PIECE};
+use super::row::{self, Row, StateColumns};
+use super::{Flows, ROWS_PER_PIECE, RunTotals};
 use crate::application::{
-    Application as _, Closing, Count, Framed, Framing, OpenFlows, Opening, Refusal, Watcher,
+    Application as _, Closing, Count, Framing, FramingLens, OpenFlows, Opening, Refusal, Watcher,
     Watchers,
 };
 use crate::captures::Captures;
@@ -32,7 +32,7 @@ use crate::outlet::{Lay, Outlet, PartOutlet};
 pub(super) fn watch(
     layout: Layout,
     idle_timeout: Span,
-    shown: Shown,
+    shown: FlowsView,
     pseudonyms: Option<Arc<Pseudonyms>>,
     opening: Opening,
 ) -> Result<Watchers, Refusal> {
@@ -40,12 +40,12 @@ pub(super) fn watch(
     let has_windows = layout.window.is_some();
     let limits = Limits { idle_timeout, has_windows, ..Limits::default() };
     match shown {
-        Shown::Each(outlet) => Ok(frame::<(), _>(limits, Each { outlet, text })),
-        Shown::Heaviest { flow_count, by_packets } => Ok(frame::<(), _>(
+        FlowsView::Each(outlet) => Ok(frame::<(), _>(limits, Each { outlet, text })),
+        FlowsView::Heaviest { flow_count, by_packets } => Ok(frame::<(), _>(
             limits,
             Largest { flows: Heaviest::new(flow_count, by_packets), text },
         )),
-        Shown::Rows => {
+        FlowsView::Rows => {
             let begin = match (layout.is_exported, layout.statistics, layout.has_macs) {
                 (true, _, false) => rows::<Lengths>,
                 (true, _, true) => rows::<WithMacs<Lengths>>,
@@ -59,7 +59,7 @@ pub(super) fn watch(
     }
 }
 
-fn rows<P: Laid + PerFlow + 'static>(
+fn rows<P: FlowColumns + PerFlow + 'static>(
     layout: Layout,
     limits: Limits,
     text: Text,
@@ -80,14 +80,17 @@ fn rows<P: Laid + PerFlow + 'static>(
 }
 
 /// The lens: one, since what DNS answers on one flow names another.
-fn frame<P: Laid + PerFlow + 'static, T: TakeNamed<P>>(limits: Limits, output: T) -> Watchers {
+fn frame<P: FlowColumns + PerFlow + 'static, T: NamedFlowSink<P>>(
+    limits: Limits,
+    output: T,
+) -> Watchers {
     let reader = With::new(Reader::new(limits));
-    let lens: Box<dyn Watcher> = Box::new(Framed::new(reader, output, Finish));
+    let lens: Box<dyn Watcher> = Box::new(FramingLens::new(reader, output, Finish));
     Watchers { lenses: vec![lens], ..Watchers::default() }
 }
 
 /// Where flows with names go.
-trait TakeNamed<P>: TakeEnded<(Named, P)> + Send + 'static {
+trait NamedFlowSink<P>: FlowSink<(NameState, P)> + Send + 'static {
     /// What could not be kept.
     fn refusal(&mut self) -> Option<Refusal> {
         None
@@ -108,22 +111,22 @@ trait TakeNamed<P>: TakeEnded<(Named, P)> + Send + 'static {
 }
 
 /// Flows on their way out.
-struct Part<P: Laid + PerFlow + 'static> {
+struct Part<P: FlowColumns + PerFlow + 'static> {
     out: PartOutlet<Rows<P>>,
     /// How rows are made of flows that have not ended.
     rows: Rows<P>,
 }
 
-impl<P: Laid + PerFlow + 'static> TakeEnded<(Named, P)> for Part<P> {
-    fn take(&mut self, flows: &[EndedFlow<(Named, P)>]) {
+impl<P: FlowColumns + PerFlow + 'static> FlowSink<(NameState, P)> for Part<P> {
+    fn take(&mut self, flows: &[EndedFlow<(NameState, P)>]) {
         let flows = flows
             .iter()
-            .map(|(record, Held((named, kept)))| (*record, named.seen.clone(), kept.clone()));
+            .map(|(record, FlowState((named, kept)))| (*record, named.seen.clone(), kept.clone()));
         self.out.put(&mut flows.collect());
     }
 }
 
-impl<P: Laid + PerFlow + 'static> TakeNamed<P> for Part<P> {
+impl<P: FlowColumns + PerFlow + 'static> NamedFlowSink<P> for Part<P> {
     fn refusal(&mut self) -> Option<Refusal> {
         self.out.take_refusal()
     }
@@ -131,7 +134,7 @@ impl<P: Laid + PerFlow + 'static> TakeNamed<P> for Part<P> {
     fn open_rows(&self) -> Option<OpenFlows<With<Reader, P>>> {
         let rows = self.rows.clone();
         Some(Box::new(move |flows| {
-            let flow = |(record, Held((named, kept))): &EndedFlow<(Named, P)>| {
+            let flow = |(record, FlowState((named, kept))): &EndedFlow<(NameState, P)>| {
                 (*record, named.seen.clone(), kept.clone())
             };
             let flows: Vec<_> = flows.iter().map(flow).collect();
@@ -149,34 +152,34 @@ struct Each {
     text: Text,
 }
 
-impl TakeEnded<(Named, ())> for Each {
-    fn take(&mut self, flows: &[EndedFlow<(Named, ())>]) {
+impl FlowSink<(NameState, ())> for Each {
+    fn take(&mut self, flows: &[EndedFlow<(NameState, ())>]) {
         let text = &self.text;
-        let shown = |(record, Held((named, ()))): &EndedFlow<(Named, ())>| {
+        let shown = |(record, FlowState((named, ()))): &EndedFlow<(NameState, ())>| {
             (*record, Some(text.shown(&named.seen)))
         };
         self.outlet.put(flows.iter().map(shown).collect());
     }
 }
 
-impl TakeNamed<()> for Each {}
+impl NamedFlowSink<()> for Each {}
 
 /// The heaviest flows.
 struct Largest {
-    flows: Heaviest<Seen>,
+    flows: Heaviest<FlowInfo>,
     text: Text,
 }
 
-impl TakeEnded<(Named, ())> for Largest {
-    fn take(&mut self, flows: &[EndedFlow<(Named, ())>]) {
-        for (record, Held((named, ()))) in flows {
+impl FlowSink<(NameState, ())> for Largest {
+    fn take(&mut self, flows: &[EndedFlow<(NameState, ())>]) {
+        for (record, FlowState((named, ()))) in flows {
             let make = || Some((*record, named.seen.clone()));
             self.flows.add(record.packets_total(), record.bytes_total(), make);
         }
     }
 }
 
-impl TakeNamed<()> for Largest {
+impl NamedFlowSink<()> for Largest {
     fn found(&mut self) -> Option<Vec<ShownFlow>> {
         let flows = self.flows.take_sorted().into_iter();
         Some(flows.map(|(record, seen)| (record, Some(self.text.shown(&seen)))).collect())
@@ -186,7 +189,9 @@ impl TakeNamed<()> for Largest {
 /// What is reported at the end.
 struct Finish;
 
-impl<P: Laid + PerFlow + 'static, T: TakeNamed<P>> Framing<With<Reader, P>, T> for Finish {
+impl<P: FlowColumns + PerFlow + 'static, T: NamedFlowSink<P>> Framing<With<Reader, P>, T>
+    for Finish
+{
     const NAME: &'static str = Flows::NAME;
 
     fn fold(&mut self, _: With<Reader, P>) {}
@@ -200,7 +205,12 @@ impl<P: Laid + PerFlow + 'static, T: TakeNamed<P>> Framing<With<Reader, P>, T> f
         output.open_rows()
     }
 
-    fn close(self, keep: With<Reader, P>, mut output: T, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(
+        self,
+        keep: With<Reader, P>,
+        mut output: T,
+        flows: &RunTotals,
+    ) -> Result<Closing, Refusal> {
         if let Some(refusal) = output.refusal() {
             return Err(refusal);
         }
@@ -217,14 +227,14 @@ impl<P: Laid + PerFlow + 'static, T: TakeNamed<P>> Framing<With<Reader, P>, T> f
 /// What is kept for a flow, and its names, as columns.
 struct WithNames<'a, P> {
     kept: &'a P,
-    seen: &'a Seen,
+    seen: &'a FlowInfo,
     server_name: Option<String>,
     resolved_name: Option<String>,
     query: Option<String>,
     query_type: Option<String>,
 }
 
-impl<P: Kept> Kept for WithNames<'_, P> {
+impl<P: StateColumns> StateColumns for WithNames<'_, P> {
     fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>) {
         self.kept.push(record, row);
         let text = |text: &'a Option<String>| text.as_deref().map(Value::Str).into();
@@ -253,8 +263,8 @@ struct Rows<P> {
     kept: PhantomData<P>,
 }
 
-impl<P: Laid + PerFlow + 'static> Lay for Rows<P> {
-    type Row = (FlowRecord, Seen, P);
+impl<P: FlowColumns + PerFlow + 'static> Lay for Rows<P> {
+    type Row = (FlowRecord, FlowInfo, P);
 
     fn compare(one: &Self::Row, other: &Self::Row) -> Ordering {
         one.0.order().cmp(&other.0.order())

@@ -4,7 +4,7 @@
 //! there is nothing to measure, such as the gaps of a single packet, both have 0.
 
 use classify::columns::CAPTURE;
-use engine::columns::{Columns, Field, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, RowMismatch, Schema, Value};
 use engine::flow::{EndReason, FlowRecord, FlowStatistics, Spread};
 use packet::Timestamp;
 use packet::wire::ethernet::MacAddress;
@@ -106,7 +106,7 @@ pub(super) fn push(
     record: &FlowRecord,
     (kept, macs): (&FlowStatistics, [Option<MacAddress>; 2]),
     captures: &Captures,
-) -> Result<(), RowRefused> {
+) -> Result<(), RowMismatch> {
     let (source, destination) = record.endpoints();
     let is_cut = matches!(record.reason, EndReason::Active | EndReason::Window);
     let sides = kept.sides(record.direction);

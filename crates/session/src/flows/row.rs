@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use engine::columns::{Columns, Field, Filling, Kind, RowRefused, Value};
+use engine::columns::{Columns, Field, Filling, Kind, RowMismatch, Value};
 use engine::flow::{FlowRecord, FlowStatistics, Spread};
 use packet::community_id::CommunityIdText;
 use packet::flow_key::Endpoint;
@@ -11,7 +11,7 @@ use packet::{Layers, Span, Timestamp};
 use crate::captures::Captures;
 
 /// What is kept for a flow beside its record, as columns.
-pub(super) trait Kept: Sized {
+pub(super) trait StateColumns: Sized {
     /// How many columns of its own it has.
     fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>);
 }
@@ -230,11 +230,11 @@ impl<'a> Row<'a> {
     }
 }
 
-impl Kept for () {
+impl StateColumns for () {
     fn push<'a>(&'a self, _: &FlowRecord, _: &mut Row<'a>) {}
 }
 
-impl Kept for FlowStatistics {
+impl StateColumns for FlowStatistics {
     fn push<'a>(&'a self, record: &FlowRecord, row: &mut Row<'a>) {
         let [source, destination] = self.sides(record.direction);
         for (sizes, gaps) in [
@@ -269,13 +269,13 @@ fn spread<'a>(spread: &Spread) -> [Value<'a>; 4] {
 }
 
 /// Appends a flow.
-pub(super) fn push<S: Kept>(
+pub(super) fn push<S: StateColumns>(
     columns: &mut Columns,
     window: Option<Span>,
     record: &FlowRecord,
     kept: &S,
     captures: &Captures,
-) -> Result<(), RowRefused> {
+) -> Result<(), RowMismatch> {
     let mut filling = columns.fill(1);
     fill(&mut filling, window, [record].into_iter());
     let mut row = Row::new();
@@ -291,7 +291,7 @@ pub(super) fn push_plain<'a>(
     window: Option<Span>,
     records: impl ExactSizeIterator<Item = &'a FlowRecord> + Clone,
     captures: &Captures,
-) -> Result<(), RowRefused> {
+) -> Result<(), RowMismatch> {
     let mut filling = columns.fill(records.len());
     fill(&mut filling, window, records.clone());
     if captures.are_named() {

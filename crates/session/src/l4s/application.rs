@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::columns::Schema;
 use engine::flow::pass::{Labels, Lens, Now, Piece};
-use engine::flow::{Ended, Left};
+use engine::flow::{FlowEnd, RemainingFlows};
 use l4s::{Marker, Model};
 use packet::{Span, Timestamp};
 
@@ -12,13 +12,13 @@ use packet::{Span, Timestamp};
 use super::act::Acting;
 use super::budgets::Kernel;
 use super::follower::{Follower, Lag};
-use super::rows::{self, Told};
+use super::rows::{self, MarkingReport};
 use super::settings::{L4sSettings, ns};
 use super::{closing, read_model};
 use crate::application::{
     Application, Closing, Count, ENDED_PER_PIECE, Opening, Refusal, Site, Wants, Watcher, Watchers,
 };
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::outlet::Outlet;
 use crate::reading::Needs;
 
@@ -38,7 +38,7 @@ pub struct Marking {
 pub struct L4s {
     settings: L4sSettings,
     model: Arc<Model>,
-    shown: Option<Outlet<Vec<Told>>>,
+    shown: Option<Outlet<Vec<MarkingReport>>>,
     marking: Option<Marking>,
     /// By itself it looks at the outer headers, which routers do; beside others flows are cut as
     /// they want them.
@@ -51,7 +51,7 @@ impl L4s {
     pub const fn shown_by(
         settings: L4sSettings,
         model: Arc<Model>,
-        shown: Option<Outlet<Vec<Told>>>,
+        shown: Option<Outlet<Vec<MarkingReport>>>,
         marking: Option<Marking>,
     ) -> Self {
         Self { settings, model, shown, marking, is_alone: true }
@@ -187,7 +187,7 @@ struct Watching {
     follower: Follower,
     periods: Periods,
     outlet: Option<Outlet>,
-    shown: Option<Outlet<Vec<Told>>>,
+    shown: Option<Outlet<Vec<MarkingReport>>>,
     acting: Option<Acting>,
     refusal: Option<Refusal>,
 }
@@ -230,11 +230,11 @@ impl Lens for Watching {
         self.follower.tick(time);
     }
 
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {
         ended.iter().for_each(|ended| self.follower.end(ended.slot, ended.record.key));
     }
 
-    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
+    fn on_left(&mut self, left: &RemainingFlows<'_>, _: &Labels) {
         left.in_order(ENDED_PER_PIECE, |flows| {
             flows.iter().for_each(|(record, slot)| self.follower.end(*slot, record.key));
         });
@@ -250,7 +250,7 @@ impl Watcher for Watching {
         closing::shown(&self.follower)
     }
 
-    fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(mut self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
         if let Some(period) = self.periods.last() {
             self.put(period);
         }

@@ -1,6 +1,6 @@
 //! Flows in a period as people read them: the cells of a table.
 
-use super::rows::{Row, Told};
+use super::rows::{MarkingReport, Row};
 
 /// The titles of the columns.
 pub const TITLES: &[&str] = &[
@@ -43,7 +43,7 @@ impl Row {
     }
 }
 
-impl Told {
+impl MarkingReport {
     /// The cells of its rows.
     #[must_use]
     pub fn cells(&self, counted: fn(u64) -> String) -> Vec<Vec<String>> {

@@ -5,7 +5,7 @@ use store::Count;
 
 use super::cells::ms;
 use super::follower::{Follower, Hits, Lag};
-use super::rows::Measured;
+use super::rows::QueueLatency;
 
 /// Counters, by name.
 pub(super) fn counts(follower: &Follower) -> Vec<(&'static str, u64)> {
@@ -82,7 +82,7 @@ pub(super) fn lines(follower: &Follower) -> String {
     text.push_str(&remark_line(follower));
     for (name, latencies) in [("L4S", &total.latencies.l4s), ("classic", &total.latencies.classic)]
     {
-        let Measured { count, p50_ns, p99_ns } = Measured::of(latencies);
+        let QueueLatency { count, p50_ns, p99_ns } = QueueLatency::of(latencies);
         if count > 0 {
             let (p50, p99) = (ms(p50_ns), ms(p99_ns));
             text.push_str(&format!(

@@ -14,7 +14,7 @@ const WAITING_MAX: usize = 1 << 14;
 
 /// A packet that left, until it is acknowledged.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(super) struct UnackedPacket {
     /// Its stamp.
     pub(super) time: Timestamp,
     /// By the time that never goes back.
@@ -44,7 +44,7 @@ pub(super) struct Sums {
 
 impl Sums {
     /// A latency was measured.
-    pub(super) fn measure(&mut self, sent: &Sent, latency_ns: u64, buckets: &mut Buckets) {
+    pub(super) fn measure(&mut self, sent: &UnackedPacket, latency_ns: u64, buckets: &mut Buckets) {
         let is_kept = self.latencies.of_mut(sent.queue).add(latency_ns, buckets);
         debug_assert!(is_kept, "there are buckets for all flows that may be followed");
         if let Some(predicted_ns) = sent.predicted_ns {
@@ -73,10 +73,10 @@ impl Sums {
 
 /// A named flow.
 #[derive(Debug)]
-pub(super) struct Followed {
+pub(super) struct TrackedFlow {
     pub(super) flow: OneWayFlow,
     pub(super) receiver: u32,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<UnackedPacket>,
     pub(super) budget: Budget,
     pub(super) sums: Sums,
     /// Packets that the kernel had re-marked, or would have, when the last period ended.
@@ -85,7 +85,7 @@ pub(super) struct Followed {
     pub(super) remarked_at_end: Option<u64>,
 }
 
-impl Followed {
+impl TrackedFlow {
     pub(super) fn new(flow: OneWayFlow, receiver: u32) -> Self {
         Self {
             flow,
@@ -99,7 +99,7 @@ impl Followed {
     }
 
     /// A packet left; those before it that waited longer than `waited_max_ns` are given up.
-    pub(super) fn push(&mut self, sent: Sent, waited_max_ns: u64) {
+    pub(super) fn push(&mut self, sent: UnackedPacket, waited_max_ns: u64) {
         let oldest_ns = sent.at_ns.saturating_sub(waited_max_ns);
         while self.sent.front().is_some_and(|first| first.at_ns < oldest_ns)
             || self.sent.len() >= WAITING_MAX
@@ -110,8 +110,8 @@ impl Followed {
     }
 
     /// The packet that was stamped so, if it still waits.
-    pub(super) fn take(&mut self, time: Timestamp, seq: SeqNumber) -> Option<Sent> {
-        let is_it = |sent: &Sent| sent.time == time && sent.seq == seq;
+    pub(super) fn take(&mut self, time: Timestamp, seq: SeqNumber) -> Option<UnackedPacket> {
+        let is_it = |sent: &UnackedPacket| sent.time == time && sent.seq == seq;
         // In the order of stamps, unless the clock was set back.
         let from = self.sent.partition_point(|sent| sent.time < time);
         let near = self.sent.range(from..).take_while(|sent| sent.time == time).position(is_it);

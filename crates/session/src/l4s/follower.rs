@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use engine::flow::{FlowPacket, PerFlow, SideSlab};
-use l4s::history::Leaving;
+use l4s::history::SentPacket;
 use l4s::{Marker, OfQueue, Queue, Verdict};
 use latency::{
-    BUCKET_COUNT_MAX, Budget as Buckets, Histogram, Latency, Limits, Missing, Sample, Segment,
-    TakeSamples,
+    BUCKET_COUNT_MAX, Budget as Buckets, Histogram, Latency, Limits, MissingReason, Sample,
+    Segment, TakeSamples,
 };
 use packet::{Direction, EcnFlowCounts, FlowKey, FlowSlot, Frame, OneWayFlow, Protocol, Timestamp};
 
 use super::budgets::{Kernel, sum};
-use super::flow::{Followed, Sent, Sums};
-use super::rows::{Row, Told};
+use super::flow::{Sums, TrackedFlow, UnackedPacket};
+use super::rows::{MarkingReport, Row};
 use super::target::Target;
 use super::time::Time;
 
@@ -78,7 +78,7 @@ impl Lag {
 
 /// What was not followed, and why.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Missed {
+pub(super) struct UntrackedCounts {
     /// Flows dropped because the table was full.
     pub(super) flows: u64,
     /// Packets without a latency whose acknowledgement came: of retransmitted bytes, for example.
@@ -116,7 +116,7 @@ pub(super) struct Follower {
     pub(super) marker: Marker,
     latency: Latency,
     known: SideSlab<Known>,
-    flows: BTreeMap<u32, Followed>,
+    flows: BTreeMap<u32, TrackedFlow>,
     /// Flows that have ended since the last period.
     ended: BTreeSet<u32>,
     /// Flows whose budget may have to change.
@@ -129,7 +129,7 @@ pub(super) struct Follower {
     buckets: Buckets,
     shown: Shown,
     pub(super) total: Sums,
-    pub(super) missed: Missed,
+    pub(super) missed: UntrackedCounts,
     pub(super) hits: Hits,
     /// How long the marker waits for an acknowledgement.
     waited_max_ns: u64,
@@ -161,7 +161,7 @@ impl Follower {
             buckets: Buckets::new(BUCKET_COUNT_MAX * (2 * 2 * FLOWS_MAX + 3)),
             shown: Shown::default(),
             total: Sums::default(),
-            missed: Missed::default(),
+            missed: UntrackedCounts::default(),
             hits: Hits::default(),
             waited_max_ns,
         }
@@ -248,7 +248,7 @@ impl Follower {
         if let Some(kernel) = &mut self.kernel {
             kernel.name(flow);
         }
-        self.flows.insert(number, Followed::new(flow, receiver));
+        self.flows.insert(number, TrackedFlow::new(flow, receiver));
         Some(number)
     }
 
@@ -267,7 +267,7 @@ impl Follower {
         let at_ns = time.now();
         self.missed.segmented += u64::from(segment.segments > 1);
         let receiver = followed.receiver;
-        let leaving = Leaving { at_ns, flow: number, receiver, size: segment.wire_len };
+        let leaving = SentPacket { at_ns, flow: number, receiver, size: segment.wire_len };
         let predicted = marker.predict(&leaving);
         let is_dry = kernel.as_ref().is_none_or(|kernel| kernel.is_dry_run);
         let was_remarked = segment.ecn == NOT_ECT && !is_dry && followed.budget.is_spent();
@@ -280,7 +280,7 @@ impl Follower {
             judged.insert(number);
         }
         let queue = if matches!(segment.ecn, ECT1 | 3) { Queue::L4s } else { Queue::Classic };
-        let sent = Sent {
+        let sent = UnackedPacket {
             time: segment.time,
             at_ns,
             seq: segment.seq,
@@ -301,7 +301,7 @@ impl Follower {
             let Some(number) = numbers[sample.direction as usize] else { continue };
             let Some(followed) = flows.get_mut(&number) else { continue };
             // These never get an acknowledgement.
-            if matches!(sample.missing, Some(Missing::NoAnswer | Missing::NoRoom)) {
+            if matches!(sample.missing, Some(MissingReason::NoAnswer | MissingReason::NoRoom)) {
                 continue;
             }
             let Some(seq) = sample.seq else { continue };
@@ -337,7 +337,7 @@ impl Follower {
     }
 
     /// Ends a period: flows that had packets in it.
-    pub(super) fn tell(&mut self, start: Timestamp, period_ns: u64) -> Told {
+    pub(super) fn tell(&mut self, start: Timestamp, period_ns: u64) -> MarkingReport {
         let Self { flows, ended, kernel, buckets, .. } = self;
         let mut rows = Vec::new();
         for followed in flows.values_mut() {
@@ -358,7 +358,7 @@ impl Follower {
         for number in std::mem::take(ended) {
             flows.remove(&number);
         }
-        Told { start, period_ns, rows }
+        MarkingReport { start, period_ns, rows }
     }
 
     /// What the kernel did with the packets of all named flows, where it is asked to.

@@ -22,7 +22,7 @@ use l4s::predictor::FILE_LEN_MAX;
 
 pub use application::{L4s, Marking};
 pub use cells::{TEXT_COLUMNS, TITLES};
-pub use rows::{Row, Told};
+pub use rows::{MarkingReport, Row};
 pub use settings::L4sSettings;
 pub use target::Target;
 

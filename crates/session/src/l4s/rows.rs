@@ -1,6 +1,6 @@
 //! The row of a named flow in a period.
 
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use l4s::{MarkerCounts, OfQueue};
 use latency::Histogram;
 use packet::community_id::CommunityId;
@@ -59,7 +59,7 @@ pub(super) const SCHEMA: Schema = &[
 
 /// Measured latencies of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Measured {
+pub struct QueueLatency {
     /// Packets.
     pub count: u64,
     /// The median, in ns.
@@ -68,7 +68,7 @@ pub struct Measured {
     pub p99_ns: Option<u64>,
 }
 
-impl Measured {
+impl QueueLatency {
     pub(super) fn of(latencies: &Histogram) -> Self {
         let (p50_ns, p99_ns) = (latencies.quantile(0.5), latencies.quantile(0.99));
         Self { count: latencies.count(), p50_ns, p99_ns }
@@ -87,7 +87,7 @@ pub struct Row {
     /// Packets that the kernel re-marked or would have, where it is asked to.
     pub remarked: Option<u64>,
     /// Measured latencies.
-    pub measured: OfQueue<Measured>,
+    pub measured: OfQueue<QueueLatency>,
     /// Packets with both a predicted and a measured latency.
     pub compared: u64,
     /// The mean absolute error of predictions.
@@ -103,8 +103,8 @@ impl Row {
             counts,
             remarked,
             measured: OfQueue {
-                l4s: Measured::of(&latencies.l4s),
-                classic: Measured::of(&latencies.classic),
+                l4s: QueueLatency::of(&latencies.l4s),
+                classic: QueueLatency::of(&latencies.classic),
             },
             compared,
             error_mean_ns: sums.error_mean_ns(),
@@ -120,7 +120,7 @@ impl Row {
 
 /// Flows in a period.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Told {
+pub struct MarkingReport {
     /// When it begins.
     pub start: Timestamp,
     /// How long it is, in ns.
@@ -129,9 +129,9 @@ pub struct Told {
     pub rows: Vec<Row>,
 }
 
-impl Told {
+impl MarkingReport {
     /// As rows.
-    pub(super) fn columns(&self) -> Result<Columns, RowRefused> {
+    pub(super) fn columns(&self) -> Result<Columns, RowMismatch> {
         let mut columns = Columns::new(SCHEMA);
         for row in &self.rows {
             self.push(&mut columns, row)?;
@@ -139,7 +139,7 @@ impl Told {
         Ok(columns)
     }
 
-    fn push(&self, columns: &mut Columns, row: &Row) -> Result<(), RowRefused> {
+    fn push(&self, columns: &mut Columns, row: &Row) -> Result<(), RowMismatch> {
         let (source, destination) = row.flow.key.endpoints(row.flow.direction);
         let counts = row.counts;
         let maybe = |value: Option<u64>| value.map(Value::U64).into();

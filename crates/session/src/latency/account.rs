@@ -1,6 +1,6 @@
 //! What adds up over all flows, and what is said of it.
 
-use latency::Missing;
+use latency::MissingReason;
 use store::Count;
 
 /// What adds up over flows: packets without a latency, by cause.
@@ -20,7 +20,7 @@ pub(super) struct Sums {
     pub(super) held_lone: u64,
     pub(super) unranked: u64,
     pub(super) sharp: [u64; 2],
-    pub(super) missing: [u64; Missing::ALL.len()],
+    pub(super) missing: [u64; MissingReason::ALL.len()],
 }
 
 impl Sums {
@@ -89,7 +89,7 @@ pub(super) fn shown(sums: &Sums, latency: &latency::Latency) -> Vec<Count> {
     let by_name = by_name.filter(|(name, _)| !name.starts_with("missing_"));
     let mut shown: Vec<_> =
         by_name.map(|(name, value)| Count::total(name, about(name), value)).collect();
-    for (missing, value) in Missing::ALL.iter().zip(sums.missing) {
+    for (missing, value) in MissingReason::ALL.iter().zip(sums.missing) {
         let about = "Packets without a latency, of flows that have ended.";
         let cause = missing.name().replace([' ', '-'], "_");
         shown.push(Count::total("missing_packets", about, value).with("cause", cause));
@@ -125,7 +125,7 @@ pub(super) fn said(sums: &Sums, latency: &latency::Latency) -> String {
         sums.retransmissions,
         sums.packets,
     );
-    let missing: Vec<String> = Missing::ALL
+    let missing: Vec<String> = MissingReason::ALL
         .iter()
         .zip(sums.missing)
         .filter(|&(_, count)| count > 0)

@@ -3,16 +3,16 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use engine::columns::{Columns, RowRefused, Schema};
+use engine::columns::{Columns, RowMismatch, Schema};
 use engine::flow::pass::{Labels, Lens, Now, Piece};
-use engine::flow::{Ended, FlowMark, FlowRecord, Left};
+use engine::flow::{FlowEnd, FlowMark, FlowRecord, RemainingFlows};
 use latency::{Destinations, TakeSamples};
 use packet::{FlowSlot, Span, Timestamp};
 
 use super::account::{Sums, counts, said, shown};
 use super::first::{First, Recent};
 use super::flow::{self, Flow};
-use super::line::{self, Found, Line};
+use super::line::{self, LatencyRows, Line};
 use super::one_way;
 use super::packets::{self, Packets};
 use super::settings::{By, LatencySettings, SortBy};
@@ -20,7 +20,7 @@ use crate::application::{
     Application, Closing, Count, ENDED_PER_PIECE, OpenRows, Opening, Refusal, Site, Wants, Watcher,
     Watchers,
 };
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::outlet::Outlet;
 use crate::reading::Needs;
 use crate::second;
@@ -34,19 +34,19 @@ pub struct Latency {
     settings: LatencySettings,
     /// Captures of the second tap.
     reads: Vec<PathBuf>,
-    shown: Shown,
+    shown: LatencyView,
 }
 
 /// What a front end is shown, besides rows.
 #[derive(Clone, Default)]
-pub enum Shown {
+pub enum LatencyView {
     /// Nothing.
     #[default]
     Nothing,
-    /// The first rows of a whole run, as [`Found`].
+    /// The first rows of a whole run, as [`LatencyRows`].
     First(usize, SortBy),
     /// The first rows of flows that had packets since the last time, so often; or of each period.
-    Each(Outlet<Vec<Found>>, Span, usize, SortBy),
+    Each(Outlet<Vec<LatencyRows>>, Span, usize, SortBy),
 }
 
 impl Latency {
@@ -57,7 +57,7 @@ impl Latency {
     /// [`Refusal`]: captures of the second tap that cannot be read.
     pub fn shown_by(
         settings: LatencySettings,
-        shown: Shown,
+        shown: LatencyView,
         upstream: &[PathBuf],
     ) -> Result<Self, Refusal> {
         let reads = match settings.egress.is_empty() {
@@ -96,7 +96,7 @@ impl Application for Latency {
     fn ready(settings: LatencySettings, site: &Site<'_>) -> Result<Self, Refusal> {
         settings.check(site.is_live)?;
         let upstream = site.input.map(|input| input.read.as_slice()).unwrap_or_default();
-        Self::shown_by(settings, Shown::Nothing, upstream)
+        Self::shown_by(settings, LatencyView::Nothing, upstream)
     }
 
     fn wants(&self) -> Wants {
@@ -122,13 +122,13 @@ impl Application for Latency {
         if !settings.egress.is_empty() {
             return open_one_way(&settings, shown, opening);
         }
-        if opening.outlet.is_none() && matches!(shown, Shown::Nothing) {
+        if opening.outlet.is_none() && matches!(shown, LatencyView::Nothing) {
             return Err(Refusal::new("rows go nowhere"));
         }
         let (first, recent) = match shown {
-            Shown::Nothing => (None, None),
-            Shown::First(count, sort) => (Some(First::new(count, sort)), None),
-            Shown::Each(to, every, count, sort) => {
+            LatencyView::Nothing => (None, None),
+            LatencyView::First(count, sort) => (Some(First::new(count, sort)), None),
+            LatencyView::Each(to, every, count, sort) => {
                 (None, Some(Recent::new(to, every, First::new(count, sort))))
             }
         };
@@ -155,15 +155,15 @@ impl Application for Latency {
 
 fn open_one_way(
     settings: &LatencySettings,
-    shown: Shown,
+    shown: LatencyView,
     opening: Opening,
 ) -> Result<Watchers, Refusal> {
     let Opening { outlet, request, control, seed, .. } = opening;
     let opened = one_way::open(&request, &settings.egress, settings.egress_offset, &control)?;
     let (limits, rows) = (settings.limits(), "rows go nowhere");
     let shown = match shown {
-        Shown::First(count, sort) => Some((count, sort)),
-        Shown::Nothing | Shown::Each(..) => None,
+        LatencyView::First(count, sort) => Some((count, sort)),
+        LatencyView::Nothing | LatencyView::Each(..) => None,
     };
     if settings.by == By::Packet {
         let packets = Packets::new(outlet.ok_or_else(|| Refusal::new(rows))?, seed);
@@ -216,7 +216,7 @@ impl Rows for Destinations {
     }
 }
 
-fn put_lines(lines: &[Line], outlet: &Outlet) -> Result<(), RowRefused> {
+fn put_lines(lines: &[Line], outlet: &Outlet) -> Result<(), RowMismatch> {
     for lines in lines.chunks(ENDED_PER_PIECE) {
         let is_period = lines.first().is_some_and(|line| line.start.is_some());
         let schema = if is_period { line::PERIOD_SCHEMA } else { line::SCHEMA };
@@ -227,7 +227,7 @@ fn put_lines(lines: &[Line], outlet: &Outlet) -> Result<(), RowRefused> {
     Ok(())
 }
 
-fn put_flows(flows: &[Flow], outlet: &Outlet) -> Result<(), RowRefused> {
+fn put_flows(flows: &[Flow], outlet: &Outlet) -> Result<(), RowMismatch> {
     for flows in flows.chunks(ENDED_PER_PIECE) {
         let mut columns = Columns::new(flow::SCHEMA);
         flows.iter().try_for_each(|flow| flow.push(&mut columns))?;
@@ -246,7 +246,7 @@ struct Watching<R> {
     outlet: Option<Outlet>,
     first: Option<First>,
     recent: Option<Recent>,
-    refused: Option<RowRefused>,
+    refused: Option<RowMismatch>,
 }
 
 impl<R: Rows> Watching<R> {
@@ -308,7 +308,7 @@ impl<R: Rows> Lens for Watching<R> {
         self.show();
     }
 
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {
         ended.iter().for_each(|ended| self.end(&ended.record, ended.slot));
     }
 
@@ -317,7 +317,7 @@ impl<R: Rows> Lens for Watching<R> {
         self.put(false);
     }
 
-    fn on_left(&mut self, left: &Left<'_>, _: &Labels) {
+    fn on_left(&mut self, left: &RemainingFlows<'_>, _: &Labels) {
         left.in_order(ENDED_PER_PIECE, |flows| {
             flows.iter().for_each(|(record, slot)| self.end(record, *slot));
             self.put(false);
@@ -353,7 +353,7 @@ impl<R: Rows> Watcher for Watching<R> {
         shown(&self.sums, &self.latency)
     }
 
-    fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(mut self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
         self.put(true);
         let Self { latency, mut out, sums, first, refused, .. } = *self;
         out.finish()?;

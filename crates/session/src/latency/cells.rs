@@ -1,7 +1,7 @@
 //! What is found as people read it: the cells of a table.
 
 use super::flow::{Flow, Side};
-use super::line::{Found, Line};
+use super::line::{LatencyRows, Line};
 use super::one_way::Between;
 
 const FLOW_TITLES: &[&str] = &[
@@ -38,7 +38,7 @@ const BETWEEN_TITLES: &[&str] = &[
 /// How a count is written.
 type Counted = fn(u64) -> String;
 
-impl Found {
+impl LatencyRows {
     /// The titles of its columns, and which of them hold text.
     #[must_use]
     pub const fn titles(&self) -> (&'static [&'static str], &'static [usize]) {

@@ -8,7 +8,7 @@ use engine::flow::{EndReason, FlowRecord};
 use packet::{FlowKey, FlowSlot, Layers, Span, Timestamp};
 
 use super::flow::Flow;
-use super::line::{Found, Line};
+use super::line::{LatencyRows, Line};
 use super::settings::SortBy;
 use crate::outlet::Outlet;
 
@@ -74,24 +74,24 @@ impl First {
         self.flows = flows;
     }
 
-    pub(super) fn finish(mut self, has_flows: bool) -> Found {
+    pub(super) fn finish(mut self, has_flows: bool) -> LatencyRows {
         self.take(has_flows)
     }
 
-    fn take(&mut self, has_flows: bool) -> Found {
+    fn take(&mut self, has_flows: bool) -> LatencyRows {
         self.cut();
         let total = std::mem::take(&mut self.total);
         if has_flows {
-            Found::Flows(std::mem::take(&mut self.flows), total)
+            LatencyRows::Flows(std::mem::take(&mut self.flows), total)
         } else {
-            Found::Destinations(std::mem::take(&mut self.lines), total)
+            LatencyRows::Destinations(std::mem::take(&mut self.lines), total)
         }
     }
 }
 
 /// Flows that had packets since a front end was shown any.
 pub(super) struct Recent {
-    to: Outlet<Vec<Found>>,
+    to: Outlet<Vec<LatencyRows>>,
     every: Span,
     first: First,
     flows: HashMap<(u32, u32), FlowKey>,
@@ -100,7 +100,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    pub(super) fn new(to: Outlet<Vec<Found>>, every: Span, first: First) -> Self {
+    pub(super) fn new(to: Outlet<Vec<LatencyRows>>, every: Span, first: First) -> Self {
         Self { to, every, first, flows: HashMap::new(), latest: Timestamp::MIN, next: None }
     }
 

@@ -1,6 +1,6 @@
 //! The row of a flow.
 
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use engine::flow::FlowRecord;
 use latency::{Totals, Way};
 use packet::Timestamp;
@@ -240,7 +240,7 @@ fn sent(side: &Side) -> [Value<'static>; 9] {
 
 impl Flow {
     /// Appends its row.
-    pub(super) fn push(&self, columns: &mut Columns) -> Result<(), RowRefused> {
+    pub(super) fn push(&self, columns: &mut Columns) -> Result<(), RowMismatch> {
         let record = &self.record;
         let (source, destination) = record.endpoints();
         let (id, protocol) = (CommunityId(record.key), record.key.protocol());

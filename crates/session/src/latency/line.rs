@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use latency::{Destination, Rtt};
 use packet::Timestamp;
 
@@ -22,7 +22,7 @@ pub struct Line {
 
 /// What a front end shows of a whole run.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum LatencyRows {
     /// Flows, the first in order, and how many were measured.
     Flows(Vec<Flow>, u64),
     /// Destinations, the first in order, and how many there are.
@@ -85,7 +85,7 @@ impl Line {
     }
 
     /// Appends its row.
-    pub(super) fn push(&self, columns: &mut Columns) -> Result<(), RowRefused> {
+    pub(super) fn push(&self, columns: &mut Columns) -> Result<(), RowMismatch> {
         let Self { start, address, destination } = self;
         let rtt = &destination.rtt;
         let ns = |value: Option<u64>| value.map(Value::U64).into();

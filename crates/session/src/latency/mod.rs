@@ -10,9 +10,9 @@ mod one_way;
 mod packets;
 mod settings;
 
-pub use application::{Latency, Shown};
+pub use application::{Latency, LatencyView};
 pub use flow::{Flow, Side};
-pub use line::{Found, Line};
+pub use line::{LatencyRows, Line};
 pub use one_way::Between;
 pub use settings::{By, LatencySettings, SortBy};
 

@@ -5,21 +5,21 @@ use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use engine::flow::pass::{Labels, Lens, Now, Piece};
 use engine::group::Outcome;
 use engine::run::Control;
 use latency::{
-    Estimate, Identity, Limits, Offset, OneWay, OneWayCounts, OneWayFlow, Seen, TakeSamples, Tap,
-    WAIT_MAX,
+    Estimate, Identity, Limits, Offset, OneWay, OneWayCounts, OneWayFlow, TakeSamples, Tap,
+    TapPacket, WAIT_MAX,
 };
 use packet::community_id::CommunityId;
 use packet::{FlowDirection, FlowKey, Span, Timestamp};
 
-use super::line::Found;
+use super::line::LatencyRows;
 use super::settings::SortBy;
 use crate::application::{Application as _, Closing, Count, ENDED_PER_PIECE, Refusal, Watcher};
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::outlet::Outlet;
 use crate::reading::{InputRequest, Inputs};
 use crate::second::{Second, explained};
@@ -80,7 +80,7 @@ impl Between {
         }
     }
 
-    fn push(&self, columns: &mut Columns) -> Result<(), RowRefused> {
+    fn push(&self, columns: &mut Columns) -> Result<(), RowMismatch> {
         let Self { key, direction, flow } = self;
         let (source, destination) = key.endpoints(*direction);
         let delays = &flow.delays;
@@ -135,7 +135,7 @@ pub(super) struct Egress {
     second: Second,
     identity: Identity,
     /// Packets that are read, and later than the first tap has come.
-    ahead: VecDeque<Seen>,
+    ahead: VecDeque<TapPacket>,
     latest: Timestamp,
     times: Times,
     outcome: Outcome,
@@ -167,7 +167,7 @@ impl Egress {
 }
 
 /// What the egress tap is, and by what its clock is set right.
-pub(super) struct Opened {
+pub(super) struct EgressTap {
     egress: Egress,
     said: String,
 }
@@ -178,7 +178,7 @@ pub(super) fn open(
     egress: &[PathBuf],
     offset: Option<Span>,
     control: &Arc<Control>,
-) -> Result<Opened, Refusal> {
+) -> Result<EgressTap, Refusal> {
     let behind = crate::second::behind(request, egress);
     let (add, said) = match offset {
         Some(offset) => (offset, String::new()),
@@ -197,7 +197,7 @@ pub(super) fn open(
         times: Times::default(),
         outcome: Outcome::default(),
     };
-    Ok(Opened { egress, said })
+    Ok(EgressTap { egress, said })
 }
 
 fn offset_said(found: Offset) -> String {
@@ -228,7 +228,7 @@ fn compare(
     let identity = Identity::default();
     let mut seen: HashMap<u64, Timestamp> = HashMap::new();
     let mut estimate = Estimate::default();
-    let read = |request: &InputRequest, take: &mut dyn FnMut(Seen)| -> Result<(), Refusal> {
+    let read = |request: &InputRequest, take: &mut dyn FnMut(TapPacket)| -> Result<(), Refusal> {
         let inputs = Inputs::find(request, true, Arc::clone(control)).map_err(explained)?;
         let mut source = Second::open(inputs, Span::default()).map_err(explained)?;
         let mut count = 0;
@@ -262,7 +262,7 @@ type Finish<T> = fn(&mut T) -> Result<(), Refusal>;
 pub(super) struct Watching<T> {
     pub(super) one_way: OneWay,
     identity: Identity,
-    opened: Opened,
+    opened: EgressTap,
     out: T,
     finish: Finish<T>,
     outlet: Option<Outlet>,
@@ -274,7 +274,7 @@ pub(super) struct Watching<T> {
 impl<T: TakeSamples + Send + 'static> Watching<T> {
     pub(super) fn new(
         limits: Limits,
-        opened: Opened,
+        opened: EgressTap,
         (out, finish): (T, Finish<T>),
         outlet: Option<Outlet>,
         shown: Option<(usize, SortBy)>,
@@ -285,7 +285,7 @@ impl<T: TakeSamples + Send + 'static> Watching<T> {
         Self { one_way, identity, opened, out, finish, outlet, shown, latest, times }
     }
 
-    fn take(&mut self, seen: Seen) {
+    fn take(&mut self, seen: TapPacket) {
         self.times.add(seen.time);
         self.latest = self.latest.max(seen.time);
         self.advance(self.latest);
@@ -325,12 +325,12 @@ impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
         at_both(self.one_way.counts(), 0)
     }
 
-    fn close(mut self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(mut self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
         self.advance(self.latest.plus(WAIT_MAX));
         // What is later than any packet of the first tap cannot have come from there.
         self.opened.egress.read(Timestamp::MAX.minus(Span::from_ns(1)));
         let Self { mut one_way, opened, mut out, finish, outlet, shown, times, .. } = *self;
-        let Opened { egress, said } = opened;
+        let EgressTap { egress, said } = opened;
         let left = egress.ahead.len();
         one_way.finish(&mut out);
         finish(&mut out)?;
@@ -429,7 +429,7 @@ fn totals_said(flows: &[Between], matched: u64, drift: Option<f64>) -> String {
     text
 }
 
-fn put(flows: &[Between], outlet: &Outlet) -> Result<(), RowRefused> {
+fn put(flows: &[Between], outlet: &Outlet) -> Result<(), RowMismatch> {
     for flows in flows.chunks(ENDED_PER_PIECE) {
         let mut columns = Columns::new(SCHEMA);
         flows.iter().try_for_each(|flow| flow.push(&mut columns))?;
@@ -438,7 +438,7 @@ fn put(flows: &[Between], outlet: &Outlet) -> Result<(), RowRefused> {
     Ok(())
 }
 
-fn first(mut flows: Vec<Between>, count: usize, sort: SortBy) -> Found {
+fn first(mut flows: Vec<Between>, count: usize, sort: SortBy) -> LatencyRows {
     let total = flows.len() as u64;
     let rank = |found: &Between| match sort {
         SortBy::Packets => found.flow.packets,
@@ -448,5 +448,5 @@ fn first(mut flows: Vec<Between>, count: usize, sort: SortBy) -> Found {
     };
     flows.sort_by_key(|found| std::cmp::Reverse(rank(found)));
     flows.truncate(count);
-    Found::OneWay(flows, total)
+    LatencyRows::OneWay(flows, total)
 }

@@ -1,7 +1,7 @@
 //! The row of a packet.
 
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
-use latency::{Held, Sample, TakeSamples, ecn_name};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
+use latency::{AckDelay, Sample, TakeSamples, ecn_name};
 use packet::community_id::CommunityId;
 use packet::{FlowKey, HashSeed, KeyHash as _};
 
@@ -103,7 +103,7 @@ pub(super) struct Packets {
     columns: Columns,
     names: Names,
     seed: HashSeed,
-    refused: Option<RowRefused>,
+    refused: Option<RowMismatch>,
 }
 
 impl Packets {
@@ -141,7 +141,7 @@ impl TakeSamples for Packets {
     }
 }
 
-fn push(columns: &mut Columns, sample: &Sample, name: &str) -> Result<(), RowRefused> {
+fn push(columns: &mut Columns, sample: &Sample, name: &str) -> Result<(), RowMismatch> {
     let (source, destination) = sample.key.endpoints(sample.direction);
     let protocol = sample.key.protocol().name().unwrap_or_default();
     let is_found = sample.latency_ns.is_some();
@@ -150,7 +150,7 @@ fn push(columns: &mut Columns, sample: &Sample, name: &str) -> Result<(), RowRef
     let bytes = |bytes: Option<u32>| bytes.map(Value::U32).into();
     let (echo, sharps) = (&sample.echo, &sample.sharp);
     // A sample that has a latency may wait for none.
-    let held = if is_found { sample.held } else { Held::No };
+    let held = if is_found { sample.held } else { AckDelay::No };
     columns.push_row(&[
         Value::TimestampNs(sample.time.as_ns()),
         Value::Str(name),

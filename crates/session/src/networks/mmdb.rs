@@ -16,7 +16,7 @@ const NETWORKS_SEEN: usize = 10_000;
 
 /// What is asked of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Asked {
+pub(super) enum DatabaseKind {
     /// Autonomous systems.
     Asn,
     /// Countries.
@@ -50,7 +50,7 @@ struct Country<'a> {
     iso_code: Option<&'a str>,
 }
 
-impl Asked {
+impl DatabaseKind {
     const fn wanted(self) -> &'static str {
         match self {
             Self::Asn => {
@@ -68,7 +68,7 @@ impl Database {
     ///
     /// # Errors
     /// Why not, with the file's name.
-    pub(super) fn read(path: &Path, asked: Asked) -> Result<Self, String> {
+    pub(super) fn read(path: &Path, asked: DatabaseKind) -> Result<Self, String> {
         let name = path.display();
         let open = File::open(path).and_then(|file| {
             let len = file.metadata()?.len();
@@ -87,7 +87,7 @@ impl Database {
     }
 
     /// Of the bytes of a file.
-    fn of(bytes: Vec<u8>, asked: Asked) -> Result<Self, String> {
+    fn of(bytes: Vec<u8>, asked: DatabaseKind) -> Result<Self, String> {
         let wanted = "wanted: a database in MaxMind's format (.mmdb)";
         let reader = Reader::from_source(bytes).map_err(|error| format!("{error}; {wanted}"))?;
         reader.verify().map_err(|error| format!("damaged: {error}; try to download it again"))?;
@@ -100,17 +100,19 @@ impl Database {
     }
 
     /// Whether any of the first networks has what is asked for.
-    fn has(&self, asked: Asked) -> Result<bool, String> {
+    fn has(&self, asked: DatabaseKind) -> Result<bool, String> {
         let networks = self.0.networks(WithinOptions::default());
         let networks = networks.map_err(|error| error.to_string())?;
         for found in networks.take(NETWORKS_SEEN) {
             let found = found.map_err(|error| error.to_string())?;
             let is_there = match asked {
-                Asked::Asn => {
+                DatabaseKind::Asn => {
                     let system = found.decode::<System<'_>>();
                     system.is_ok_and(|system| system.is_some_and(|system| system.number.is_some()))
                 }
-                Asked::Country => found.decode::<Place<'_>>().is_ok_and(|it| code(it).is_some()),
+                DatabaseKind::Country => {
+                    found.decode::<Place<'_>>().is_ok_and(|it| code(it).is_some())
+                }
             };
             if is_there {
                 return Ok(true);

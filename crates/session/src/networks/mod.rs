@@ -12,10 +12,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value, Values, joined};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value, Values, joined};
 use serde::Deserialize;
 
-use mmdb::{Asked, Database};
+use mmdb::{Database, DatabaseKind};
 use packet::wire::ethernet::MacAddress;
 use prefix::Prefix;
 use vendors::Vendors;
@@ -61,7 +61,7 @@ struct Ends {
 
 /// What is in force.
 #[derive(Default)]
-struct Known {
+struct NetworkTables {
     local: Option<Vec<Prefix>>,
     asn: Option<Database>,
     country: Option<Database>,
@@ -72,7 +72,7 @@ struct Known {
 #[derive(Clone)]
 pub struct Networks {
     parts: Parts,
-    known: Arc<RwLock<Arc<Known>>>,
+    known: Arc<RwLock<Arc<NetworkTables>>>,
 }
 
 /// Of rows of one table.
@@ -148,7 +148,7 @@ impl Parts {
     }
 
     /// The values of both sides.
-    fn push<'a>(self, row: &mut Vec<Value<'a>>, known: &'a Known, ends: Ends) {
+    fn push<'a>(self, row: &mut Vec<Value<'a>>, known: &'a NetworkTables, ends: Ends) {
         let address = ends.ip;
         if self.has_local {
             row.push(address.and_then(|address| known.is_local(address)).map(Value::I8).into());
@@ -170,7 +170,7 @@ impl Parts {
     }
 }
 
-impl Known {
+impl NetworkTables {
     fn is_local(&self, address: IpAddr) -> Option<i8> {
         let local = self.local.as_ref()?;
         Some(i8::from(local.iter().any(|prefix| prefix.contains(address))))
@@ -201,10 +201,10 @@ impl Settings {
             let read = path.as_deref().map(|path| Database::read(path, asked)).transpose();
             read.map_err(|why| (key, why))
         };
-        let known = Known {
+        let known = NetworkTables {
             local: local.is_some().then_some(prefixes),
-            asn: read("asn", asn, Asked::Asn)?,
-            country: read("country", country, Asked::Country)?,
+            asn: read("asn", asn, DatabaseKind::Asn)?,
+            country: read("country", country, DatabaseKind::Country)?,
             vendors: mac_vendors
                 .as_deref()
                 .map(Vendors::read)
@@ -216,7 +216,7 @@ impl Settings {
 }
 
 impl Networks {
-    fn now(&self) -> Arc<Known> {
+    fn now(&self) -> Arc<NetworkTables> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -271,8 +271,8 @@ impl Enriching {
     /// Rows with what is known of their addresses.
     ///
     /// # Errors
-    /// [`RowRefused`]: more text than one batch of rows holds.
-    pub fn rows(&self, rows: &Columns) -> Result<Columns, RowRefused> {
+    /// [`RowMismatch`]: more text than one batch of rows holds.
+    pub fn rows(&self, rows: &Columns) -> Result<Columns, RowMismatch> {
         if rows.row_count() == 0 {
             return Ok(Columns::new(self.schema));
         }

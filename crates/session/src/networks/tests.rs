@@ -141,7 +141,7 @@ fn systems() -> Vec<u8> {
 
 #[test]
 fn systems_are_found_by_address() {
-    let database = Database::of(systems(), Asked::Asn).unwrap();
+    let database = Database::of(systems(), DatabaseKind::Asn).unwrap();
     let of = |address: &str| {
         let System { number, organization } = database.system(address.parse().unwrap());
         (number, organization)
@@ -159,7 +159,7 @@ fn countries_are_found_by_address() {
         ("192.0.2.0/25", country(Data::Text("NL"))),
         ("192.0.2.128/25", country(Data::Number(1))),
     ]);
-    let database = Database::of(bytes, Asked::Country).unwrap();
+    let database = Database::of(bytes, DatabaseKind::Country).unwrap();
     let of = |address: &str| database.country(address.parse().unwrap());
     assert_eq!(of("192.0.2.1"), Some("NL"));
     assert_eq!(of("192.0.2.129"), None, "of another kind");
@@ -169,18 +169,20 @@ fn countries_are_found_by_address() {
 #[test]
 fn a_file_that_will_not_do_says_why() {
     let refused = |bytes, asked| Database::of(bytes, asked).map(|_| ()).unwrap_err();
-    assert!(refused(b"PK\x03\x04 zip".to_vec(), Asked::Asn).contains("wanted: a database in"));
-    let why = refused(systems(), Asked::Country);
+    assert!(
+        refused(b"PK\x03\x04 zip".to_vec(), DatabaseKind::Asn).contains("wanted: a database in")
+    );
+    let why = refused(systems(), DatabaseKind::Country);
     assert!(why.contains("of type `Tests`; wanted: country.iso_code"), "{why}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("asn.mmdb");
-    let why = Database::read(&path, Asked::Asn).map(|_| ()).unwrap_err();
+    let why = Database::read(&path, DatabaseKind::Asn).map(|_| ()).unwrap_err();
     assert!(why.contains("asn.mmdb: No such file"), "{why}");
     let mut bytes = systems();
     let len = bytes.len();
     bytes.drain(len / 2..len - 300);
     std::fs::write(&path, bytes).unwrap();
-    let why = Database::read(&path, Asked::Asn).map(|_| ()).unwrap_err();
+    let why = Database::read(&path, DatabaseKind::Asn).map(|_| ()).unwrap_err();
     assert!(why.contains("asn.mmdb: "), "{why}");
 }
 
@@ -201,7 +203,7 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        if let Ok(database) = Database::of(bytes, Asked::Asn) {
+        if let Ok(database) = Database::of(bytes, DatabaseKind::Asn) {
             for address in [address, 0xc000_0209, 0xc633_6407] {
                 let address = IpAddr::V4(address.into());
                 let _ = database.system(address);

@@ -16,7 +16,7 @@ use super::{FileSettings, NEEDS, metrics, read_model};
 use crate::application::{
     Application, Closing, Counting, Opening, Refusal, Site, Wants, Watcher, Watchers,
 };
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::rules::{Act, Following};
 
 /// Folder of a log, unless another is given.
@@ -241,7 +241,7 @@ impl Watcher for Watching {
         Some(Outcome { keyed: self.recording.seen(), ..Outcome::default() })
     }
 
-    fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+    fn close(self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {
         let was_cut = self.control.is_stopped();
         let recorded = self.recording.finish(was_cut).map_err(Refusal::new)?;
         let loss = recorded.check_losses().err().map(|error| error.to_string());

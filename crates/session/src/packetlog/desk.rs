@@ -106,7 +106,7 @@ struct State {
 }
 
 /// What a desk looks at.
-pub struct Watched {
+pub struct DeskInputs {
     /// Who keeps packets, by the table in force.
     pub switch: Arc<dyn KernelControl>,
     /// What became of packets.
@@ -137,14 +137,14 @@ impl Desk {
         classes: &[String],
         mode: &str,
         is_fixed: bool,
-        watched: Watched,
+        watched: DeskInputs,
         events: Events,
     ) -> Self {
         let levels = settings.modes.iter().map(|mode| (mode.name.clone(), mode.level)).collect();
         let limits = settings.limits.clone();
         let limits = if is_fixed { limits.only_warnings() } else { limits };
         let manager = Manager::new(limits, levels, mode);
-        let Watched { switch, tally, progress, work, writer, clock } = watched;
+        let DeskInputs { switch, tally, progress, work, writer, clock } = watched;
         let started = (clock.now)();
         let mark = Mark {
             at: started,
@@ -352,7 +352,7 @@ mod tests {
         let settings = Settings::default();
         let first = table(&settings, &classes, "default").unwrap();
         let switch = Arc::new(Switch::new("default", first));
-        let watched = Watched {
+        let watched = DeskInputs {
             switch: Arc::<Switch>::clone(&switch),
             tally: Arc::default(),
             progress: Arc::default(),

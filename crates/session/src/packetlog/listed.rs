@@ -5,10 +5,10 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::net::IpAddr;
 
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use packet::community_id::CommunityId;
 use packet::{FlowDirection, FlowKey, Frame, Timestamp};
-use packetlog::log::Found;
+use packetlog::log::PacketMatch;
 
 use crate::choice::choice;
 
@@ -141,7 +141,7 @@ impl Listing {
     }
 
     /// Takes in a packet.
-    pub fn add(&mut self, found: &Found<'_>) {
+    pub fn add(&mut self, found: &PacketMatch<'_>) {
         let frame = Frame::new(found.bytes, found.record);
         let Some((key, direction)) = FlowKey::from_frame(&frame) else {
             self.keyless += 1;
@@ -169,8 +169,8 @@ impl Listing {
     /// The rows, those of most bytes first.
     ///
     /// # Errors
-    /// [`RowRefused`]
-    pub fn columns(&self) -> Result<Columns, RowRefused> {
+    /// [`RowMismatch`]
+    pub fn columns(&self) -> Result<Columns, RowMismatch> {
         let mut columns = Columns::new(self.schema());
         for (host, sums) in sorted(&self.hosts) {
             let [a, b, c, d, e, f] = sums.values();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use packet::Span;
 use packet::file::Section;
-use packetlog::log::Recovered;
+use packetlog::log::RecoveryReport;
 use packetlog::own::Access;
 use packetlog::pipeline::TallyNow;
 use packetlog::recorder::{
@@ -31,7 +31,7 @@ pub fn create(
     model: &Model,
     clock: Clock,
     is_live: bool,
-) -> Result<(Recorder, Recovered), LogError> {
+) -> Result<(Recorder, RecoveryReport), LogError> {
     let classes: Vec<_> = model
         .classes()
         .iter()
@@ -108,7 +108,7 @@ pub const fn access(files: &FileSettings) -> Access {
 }
 
 /// What was put right, where anything was.
-pub fn recovered_line(recovered: &Recovered) -> Option<String> {
+pub fn recovered_line(recovered: &RecoveryReport) -> Option<String> {
     let told = [
         (recovered.indexes_made, "indexes rebuilt"),
         (recovered.chunks_found, "blocks missing from the index"),

@@ -11,13 +11,13 @@ use engine::Stage as _;
 use engine::run::{Control, spawn_free};
 use packet::file::{Interface, InterfaceStatistics};
 use packet::{Batch, Frame, HashSeed};
-use packetlog::pipeline::{Keeper, Kept, Pipeline, TallyNow};
+use packetlog::pipeline::{KeepOutcome, Keeper, Pipeline, TallyNow};
 use packetlog::policy::{Granularity, Switch, Table};
 use packetlog::recorder::{Recorder, RecorderReport, RecorderState};
-use packetlog::{Classifier, ClassifierCounts, Judged, Model};
+use packetlog::{Classifier, ClassifierCounts, Model, PacketVerdict};
 use serde_json::json;
 
-use super::desk::{self, Desk, Watched, Work};
+use super::desk::{self, Desk, DeskInputs, Work};
 use super::events::Events;
 use super::settings::Settings;
 use super::socket::Socket;
@@ -142,7 +142,7 @@ impl Recording {
             last: Seen::default(),
         };
         let pipeline = Pipeline::new(classifier, book, Arc::clone(&switch), seed);
-        let watched = Watched {
+        let watched = DeskInputs {
             switch,
             tally: pipeline.tally(),
             progress,
@@ -177,7 +177,7 @@ impl Recording {
     }
 
     /// Judges the packets of a batch; [`keep`](Self::keep) has to follow.
-    pub(super) fn judge(&mut self, batch: &Batch<'_>) -> &[Judged] {
+    pub(super) fn judge(&mut self, batch: &Batch<'_>) -> &[PacketVerdict] {
         let begun = (self.clock.now)();
         let judged = self.pipeline.judge(batch);
         self.work.add((self.clock.now)().saturating_duration_since(begun));
@@ -200,7 +200,7 @@ impl Recording {
     ///
     /// # Errors
     /// [`LogError`]: the log could not be finished.
-    pub(super) fn finish(self, was_cut: bool) -> Result<Recorded, LogError> {
+    pub(super) fn finish(self, was_cut: bool) -> Result<RecordingOutcome, LogError> {
         let Self { pipeline, desk, state, model, folder, manager, socket, .. } = self;
         drop(manager);
         drop(socket);
@@ -209,12 +209,12 @@ impl Recording {
         let report = book.recorder.finish().map_err(LogError::error)?;
         desk.event("end", log::report_json(&report));
         let counts = classifier.counts();
-        Ok(Recorded { tally, counts, report, model, folder, state, desk, was_cut })
+        Ok(RecordingOutcome { tally, counts, report, model, folder, state, desk, was_cut })
     }
 }
 
 /// What is left of a recording.
-pub(super) struct Recorded {
+pub(super) struct RecordingOutcome {
     /// Packets by what became of them.
     pub(super) tally: TallyNow,
     /// How they were judged.
@@ -227,7 +227,7 @@ pub(super) struct Recorded {
     was_cut: bool,
 }
 
-impl Recorded {
+impl RecordingOutcome {
     /// The closing lines.
     #[must_use]
     pub(super) fn lines(&self) -> String {
@@ -342,16 +342,16 @@ struct Seen {
 
 impl Keeper for Book {
     #[inline]
-    fn expect(&mut self, judged: &Judged) {
+    fn expect(&mut self, judged: &PacketVerdict) {
         self.recorder.expect(judged);
     }
 
     #[inline]
-    fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &Judged) -> Kept {
+    fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &PacketVerdict) -> KeepOutcome {
         self.recorder.keep(frame, kept_len, judged)
     }
 
-    fn pass_over(&mut self, frame: &Frame<'_>, judged: &Judged) {
+    fn pass_over(&mut self, frame: &Frame<'_>, judged: &PacketVerdict) {
         self.recorder.pass_over(frame, judged);
     }
 

@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use packet::{FlowKey, Frame, Timestamp};
-use packetlog::log::{Found, Log, Query};
+use packetlog::log::{Log, PacketMatch, Query};
 use serde_json::{Value, json};
 use store::packets::{PacketLog, PacketQuery, PacketRow};
 
 use super::{flow_named, socket};
-use crate::copied::Copied;
+use crate::copied::CaptureBuffer;
 
 /// Bytes of packets that are handed out in one piece at most.
 const COPY_BYTES_MAX: usize = 64 << 20;
@@ -24,7 +24,7 @@ const EVENT_BYTES_MAX: u64 = 64 << 10;
 
 /// The log of a run.
 #[derive(Clone, Debug)]
-pub struct Searched {
+pub struct LogSearch {
     folder: PathBuf,
 }
 
@@ -46,7 +46,7 @@ fn query(asked: &PacketQuery) -> Result<Query, String> {
     })
 }
 
-impl Searched {
+impl LogSearch {
     /// The log in a folder.
     #[must_use]
     pub const fn new(folder: PathBuf) -> Self {
@@ -82,7 +82,7 @@ impl Searched {
     fn each(
         &self,
         asked: &PacketQuery,
-        mut take: impl FnMut(&Found<'_>) -> ControlFlow<()>,
+        mut take: impl FnMut(&PacketMatch<'_>) -> ControlFlow<()>,
     ) -> Result<(), String> {
         let query = query(asked)?;
         let log = Log::open(&self.folder).map_err(|error| error.to_string())?;
@@ -92,7 +92,7 @@ impl Searched {
     }
 }
 
-impl PacketLog for Searched {
+impl PacketLog for LogSearch {
     fn status(&self) -> Result<String, String> {
         let stats = Log::open(&self.folder).map_err(|error| error.to_string())?.stats();
         let classes: Vec<_> = stats
@@ -167,7 +167,7 @@ impl PacketLog for Searched {
     }
 
     fn pcapng(&self, asked: &PacketQuery) -> Result<Vec<u8>, String> {
-        let mut copied = Copied::new();
+        let mut copied = CaptureBuffer::new();
         let (mut bytes, mut failure) = (Vec::new(), None);
         self.each(asked, |found| {
             let comment = comment(found);
@@ -210,7 +210,7 @@ fn last_bytes(path: &Path) -> io::Result<String> {
 
 /// What is noted of a packet, for its comment.
 #[must_use]
-pub fn comment(found: &Found<'_>) -> Option<String> {
+pub fn comment(found: &PacketMatch<'_>) -> Option<String> {
     let is_noted = found.note.class > 0;
     is_noted.then(|| format!("wirelens: {} {:.3}", found.class, found.note.confidence))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use l4s::history::{QUERY_LEN, TOKEN_LEN};
-use l4s::predictor::{Lent, ModelError, Score};
+use l4s::predictor::{ExternalNetwork, ModelError, Score};
 use model::onnx::{Library, WindowFile, WindowNetwork, WindowShape};
 
 #[derive(Debug)]
@@ -17,13 +17,13 @@ pub(super) fn of(
     library: Library,
     bytes: Vec<u8>,
     window: usize,
-) -> Result<Arc<dyn Lent>, ModelError> {
+) -> Result<Arc<dyn ExternalNetwork>, ModelError> {
     let shape = WindowShape { window, token_len: TOKEN_LEN, query_len: QUERY_LEN };
     let file = WindowFile::new(library, bytes, shape).map_err(ModelError::new)?;
     Ok(Arc::new(File(file)))
 }
 
-impl Lent for File {
+impl ExternalNetwork for File {
     fn open(&self) -> Result<Box<dyn Score>, ModelError> {
         let network = self.0.open().map_err(ModelError::new)?;
         Ok(Box::new(Network(network)))

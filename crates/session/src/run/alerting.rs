@@ -8,11 +8,11 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::plan::{Planned, tables_of};
+use super::plan::{PlannedApplication, tables_of};
 use crate::toml_text::{Mistakes, read_table};
 
 /// What was written, and where.
-pub(super) struct Written {
+pub(super) struct LocatedSettings {
     settings: Settings,
     places: [Vec<Range<usize>>; 3],
 }
@@ -22,13 +22,13 @@ pub(super) const NAMES: [&str; 3] =
     [Part::Alert.name(), Part::Notify.name(), Part::Indicators.name()];
 
 /// Takes them out of the settings.
-pub(super) fn take(root: &mut DeTable<'_>, mistakes: &mut Mistakes) -> Written {
+pub(super) fn take(root: &mut DeTable<'_>, mistakes: &mut Mistakes) -> LocatedSettings {
     let [alert, notify, indicators] = NAMES;
     let (alert, of_alerts) = list(alert, root.remove(alert), mistakes);
     let (notify, of_notify) = list(notify, root.remove(notify), mistakes);
     let (indicators, of_lists) = list(indicators, root.remove(indicators), mistakes);
     let settings = Settings { alert, notify, indicators };
-    Written { settings, places: [of_alerts, of_notify, of_lists] }
+    LocatedSettings { settings, places: [of_alerts, of_notify, of_lists] }
 }
 
 fn list<T: DeserializeOwned>(
@@ -44,7 +44,7 @@ fn list<T: DeserializeOwned>(
     read.unzip()
 }
 
-impl Written {
+impl LocatedSettings {
     /// The names of lists of indicators.
     pub(super) fn lists(&self) -> Vec<String> {
         self.settings.indicators.iter().map(|list| list.name.clone()).collect()
@@ -61,9 +61,9 @@ impl Written {
     }
 
     /// Checks them against the tables that the run has.
-    pub(super) fn check(self, planned: &[Planned], mistakes: &mut Mistakes) -> Settings {
+    pub(super) fn check(self, planned: &[PlannedApplication], mistakes: &mut Mistakes) -> Settings {
         let Self { settings, places } = self;
-        let has_rows = |one: &&Planned| one.wants_door || one.output.is_some();
+        let has_rows = |one: &&PlannedApplication| one.wants_door || one.output.is_some();
         let tables: Vec<(&str, Schema)> = planned
             .iter()
             .filter(has_rows)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::run::{Control, spawn};
 
-use crate::application::{Beside, BesideDone};
+use crate::application::{Beside, BesideReport};
 
 /// How long a stop, or a hangup, may go unnoticed where there is no packet to notice it at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -29,7 +29,7 @@ impl Besides {
         control: &Control,
         after_batch: &mut A,
         passes: impl FnOnce(&mut A) -> T,
-    ) -> (T, Vec<(&'static str, BesideDone)>) {
+    ) -> (T, Vec<(&'static str, BesideReport)>) {
         let Self { list, are_alone } = self;
         // Passes end by themselves too, where their source does.
         let over = Control::default();

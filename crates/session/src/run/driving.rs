@@ -12,12 +12,14 @@ use engine::run::{Control, run_one, shard, spawn};
 use engine::{Fold, Stage};
 use packet::{Batch, Source};
 
-use super::passes::{Left, Looked, Making, Passes, Seats, Watched, joined, looked, of_sockets};
+use super::passes::{
+    Making, PassResults, Passes, RunResults, SeatPass, Seats, joined, looked, of_sockets,
+};
 use super::seat::Seat;
 use crate::application::{MakeWatcher, Refusal};
-use crate::done::Done;
-use crate::outside::{Pace, Paced, read_ahead};
-use crate::reading::{InOrder, InputError, Inputs, Opened, Received};
+use crate::done::RunTotals;
+use crate::outside::{Pace, PacedFrames, read_ahead};
+use crate::reading::{InOrder, InputError, Inputs, OpenSources, ReceiveOutcome};
 
 /// Batches that are read ahead of a replay.
 const PIECES_AHEAD_MAX: usize = 32;
@@ -28,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Who looks at packets.
 pub(super) enum Looking {
     Any(MakeWatcher),
-    Sockets(Vec<Watched>),
+    Sockets(Vec<SeatPass>),
     InOrder(Passes),
 }
 
@@ -62,11 +64,11 @@ pub(super) enum Driving {
         pace: Option<Arc<Pace>>,
     },
     /// Sockets of one interface, each on a thread, with a pass of its own.
-    Sockets(Vec<(LiveSource, Watched)>),
+    Sockets(Vec<(LiveSource, SeatPass)>),
     /// In parts, each on a thread, in whatever order.
     AnyOrder {
         /// What is read.
-        opened: Opened,
+        opened: OpenSources,
         /// Makes the lens of a thread.
         make: MakeWatcher,
     },
@@ -76,14 +78,14 @@ impl Driving {
     /// Gives those who look what they look at.
     pub(super) fn new(
         looking: Looking,
-        opened: Opened,
+        opened: OpenSources,
         inputs: &Inputs,
         pace: Option<Arc<Pace>>,
         tell: Option<fn(&str)>,
     ) -> Self {
         match (looking, opened) {
             (Looking::Any(make), opened) => Self::AnyOrder { opened, make },
-            (Looking::Sockets(passes), Opened::Live(sources)) => {
+            (Looking::Sockets(passes), OpenSources::Live(sources)) => {
                 Self::Sockets(sources.into_iter().zip(passes).collect())
             }
             // Sockets that share a link are of one interface.
@@ -104,7 +106,7 @@ impl Driving {
         self,
         inputs: &Inputs,
         after_batch: &mut impl FnMut(),
-    ) -> Result<(Left, Received), InputError> {
+    ) -> Result<(RunResults, ReceiveOutcome), InputError> {
         let control = &inputs.control;
         match self {
             Self::InOrder { mut source, passes, pace } => {
@@ -123,7 +125,7 @@ impl Driving {
                 let (parts, received) = beside(after_batch, || {
                     inputs.run_unordered(opened, || Parts(vec![part(&make)]))
                 })?;
-                let mut left = Left::default();
+                let mut left = RunResults::default();
                 left.looked.extend(whole(parts.0.into_iter().map(|pass| looked(pass.finish()))));
                 Ok((left, received))
             }
@@ -132,9 +134,9 @@ impl Driving {
 }
 
 /// The passes of all threads.
-struct Parts(Vec<Watched>);
+struct Parts(Vec<SeatPass>);
 
-fn part(make: &MakeWatcher) -> Watched {
+fn part(make: &MakeWatcher) -> SeatPass {
     // The only application of the run.
     Pass::of_frames(Lenses::of_one(Box::new(Seat { place: 0, watcher: make(), shown: None })))
 }
@@ -156,10 +158,10 @@ impl Fold for Parts {
 }
 
 /// Passes that have shared the packets, as one.
-fn whole(parts: impl Iterator<Item = Looked>) -> Option<Looked> {
+fn whole(parts: impl Iterator<Item = PassResults>) -> Option<PassResults> {
     parts.reduce(|mut whole, part| {
         whole.seats.extend(part.seats);
-        let Done { outcome, late, clock_steps, counts, .. } = &part.flows;
+        let RunTotals { outcome, late, clock_steps, counts, .. } = &part.flows;
         whole.flows.outcome.fold(outcome);
         whole.flows.late += late;
         whole.flows.clock_steps += clock_steps;
@@ -185,10 +187,10 @@ fn beside<T: Send>(after_batch: &mut impl FnMut(), work: impl FnOnce() -> T + Se
 }
 
 fn side_by_side(
-    sockets: Vec<(LiveSource, Watched)>,
+    sockets: Vec<(LiveSource, SeatPass)>,
     control: &Control,
     after_batch: &mut impl FnMut(),
-) -> (Left, Received) {
+) -> (RunResults, ReceiveOutcome) {
     let ended: Vec<_> = beside(after_batch, || {
         thread::scope(|scope| {
             let listening = sockets.into_iter().enumerate();
@@ -203,9 +205,9 @@ fn side_by_side(
         })
     });
     let (sources, parts): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
-    let mut left = Left::default();
+    let mut left = RunResults::default();
     left.looked.extend(whole(parts.into_iter()));
-    (left, Received::of_live(sources))
+    (left, ReceiveOutcome::of_live(sources))
 }
 
 /// The source of a run, of whose parts some may vanish while the others go on.
@@ -237,11 +239,11 @@ fn paced(
     pace: &Pace,
     control: &Control,
     after_batch: &mut impl FnMut(),
-) -> (Left, u64) {
+) -> (RunResults, u64) {
     let (to, ahead) = mpsc::sync_channel(PIECES_AHEAD_MAX);
     thread::scope(|scope| {
         let reading = spawn(scope, "reading", move || read_ahead(source, &to));
-        let mut paced = Paced::new(ahead, pace, control);
+        let mut paced = PacedFrames::new(ahead, pace, control);
         let passed = passes.run(&mut paced, control, after_batch);
         let handed = paced.handed();
         // Nobody listens to the reader from here on.

@@ -1,15 +1,15 @@
 //! What a run says at its end, whichever front door says it.
 
-use super::session::Finished;
-use crate::reading::Unaccounted;
+use super::session::SessionOutcome;
+use crate::reading::AccountingError;
 use crate::summary::{own_lines, stage_lines};
 
-impl Finished {
+impl SessionOutcome {
     /// Whether every packet is in the account of every application.
     ///
     /// # Errors
-    /// [`Unaccounted`]
-    pub fn account(&self) -> Result<(), Unaccounted> {
+    /// [`AccountingError`]
+    pub fn account(&self) -> Result<(), AccountingError> {
         self.closings.iter().try_for_each(|(_, closing)| {
             self.received.account_for(&closing.outcome)?;
             closing.own.iter().try_for_each(|source| source.received.account_for(&source.outcome))

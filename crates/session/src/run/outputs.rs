@@ -53,7 +53,7 @@ const FORMAT: &str = "format";
 const FORMATS: [Format; 4] = [Format::Csv, Format::Jsonl, Format::Parquet, Format::Arrow];
 
 /// Where rows go.
-pub(super) enum Written {
+pub(super) enum OutputTarget {
     /// Into one file, or to standard output.
     One(OutputSettings),
     /// Elsewhere.
@@ -67,7 +67,7 @@ pub(super) fn take_output<'t>(
     own: &mut DeTable<'t>,
     site: Site<'_>,
     mistakes: &mut Mistakes,
-) -> Option<Option<Written>> {
+) -> Option<Option<OutputTarget>> {
     let (mut shared, mut divided) = (DeTable::default(), DeTable::default());
     if entry.has_rows {
         for key in OUTPUT_KEYS {
@@ -79,7 +79,7 @@ pub(super) fn take_output<'t>(
     }
     let shared = Spanned::new(at.clone(), shared);
     let output = output(entry, &shared, &Spanned::new(at.clone(), divided), site, mistakes);
-    if let Some(Some(Written::Exported(Export { form: Form::Records(style), .. }))) = &output {
+    if let Some(Some(OutputTarget::Exported(Export { form: Form::Records(style), .. }))) = &output {
         // It has to know that its rows become records.
         let (key, value) = (Cow::Borrowed(FORMAT), DeValue::String(Cow::Borrowed(style.name())));
         own.insert(Spanned::new(at.clone(), key), Spanned::new(at.clone(), value));
@@ -94,7 +94,7 @@ fn output(
     divided: &Spanned<DeTable<'_>>,
     site: Site<'_>,
     mistakes: &mut Mistakes,
-) -> Option<Option<Written>> {
+) -> Option<Option<OutputTarget>> {
     if !entry.has_rows {
         return Some(None);
     }
@@ -136,11 +136,13 @@ fn output(
     let is_needed = export.is_needed();
     let Export { path, form, force, options } = export;
     Some(Some(match form {
-        Form::Rows(format) if !is_needed => Written::One(OutputSettings { path, format, force }),
+        Form::Rows(format) if !is_needed => {
+            OutputTarget::One(OutputSettings { path, format, force })
+        }
         Form::Records(_) if !has_records(entry) => {
             return refuse("output", format!("output: {}", other_records()));
         }
-        form => Written::Exported(Export { path, form, force, options }),
+        form => OutputTarget::Exported(Export { path, form, force, options }),
     }))
 }
 

@@ -11,18 +11,18 @@ use std::ops::RangeFrom;
 use std::thread;
 
 use engine::flow::FlowOptions;
-use engine::flow::pass::{Lenses, Pass, PassDone, Prepared, Preparer};
-use engine::lanes::{Lane, Placed, run_lanes};
+use engine::flow::pass::{Lenses, Pass, PassOutcome, PreparedBatches, Preparer};
+use engine::lanes::{Lane, LaneNode, run_lanes};
 use engine::run::{Control, shard, spawn};
 use engine::{PARTITION_COUNT, Stage as _};
 use packet::{HashSeed, Source};
 
 use super::seat::{Border, NO_APPLICATION, Seat};
-use super::shown::Shown;
+use super::shown::LiveView;
 use crate::application::{Refusal, Watcher, Watchers};
-use crate::flows::Done;
+use crate::flows::RunTotals;
 use crate::outlet::{Merge, Sharing};
-use crate::reading::Received;
+use crate::reading::ReceiveOutcome;
 
 /// Frames that cross threads at once: enough for each part to look at some together.
 const FRAMES_PER_ITEM: usize = 1 << 10;
@@ -33,7 +33,7 @@ const BYTES_PER_ITEM: usize = 1 << 22;
 /// Items that are read ahead, at least.
 const ITEMS_AHEAD_MIN: usize = 8;
 
-pub(super) type Watched = Pass<Lenses<Seat>>;
+pub(super) type SeatPass = Pass<Lenses<Seat>>;
 
 /// How passes are made.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ impl Making {
 /// All passes of a run.
 pub(super) enum Passes {
     /// One for all.
-    One(Box<Watched>),
+    One(Box<SeatPass>),
     /// Several.
     Several(Box<Several>),
 }
@@ -78,24 +78,24 @@ pub(super) enum Passes {
 pub(super) struct Several {
     preparer: Preparer,
     thread_count: usize,
-    parts: Vec<Watched>,
-    whole: Vec<Watched>,
+    parts: Vec<SeatPass>,
+    whole: Vec<SeatPass>,
     merges: Vec<(usize, Box<dyn Merge>)>,
 }
 
 /// What passes leave: lenses that have looked at the same flows, and what became of those.
-pub(super) struct Looked {
+pub(super) struct PassResults {
     /// The lenses.
     pub seats: Vec<Seat>,
     /// What became of packets and flows.
-    pub flows: Done,
+    pub flows: RunTotals,
 }
 
 /// What is left of all passes.
 #[derive(Default)]
-pub(super) struct Left {
+pub(super) struct RunResults {
     /// By pass, or by passes that shared the flows.
-    pub looked: Vec<Looked>,
+    pub looked: Vec<PassResults>,
     /// Rows that could not be put together, by application.
     pub refusals: Vec<(usize, Refusal)>,
 }
@@ -116,7 +116,7 @@ impl Seats {
         place: usize,
         has_flows: bool,
         watchers: Watchers,
-        shown: Option<&Shown>,
+        shown: Option<&LiveView>,
     ) {
         let Watchers { lenses, merge, .. } = watchers;
         let is_shared = lenses.len() > 1;
@@ -147,7 +147,7 @@ impl Seats {
         let Self { parts, whole, merges } = self;
         let Making { options, seed, thread_count, is_steered, payload_len_max, .. } = making;
         let mut numbers = 0..;
-        let mut pass = |has_flows: bool, mut seats: Vec<Seat>| -> Result<Watched, Refusal> {
+        let mut pass = |has_flows: bool, mut seats: Vec<Seat>| -> Result<SeatPass, Refusal> {
             note_flow_table(&mut seats, &mut numbers);
             let lenses = in_order(seats)?;
             let has_flows = has_flows || is_steered;
@@ -186,7 +186,7 @@ impl Seats {
 ///
 /// # Errors
 /// [`Refusal`]: lenses that wait for each other's labels.
-pub(super) fn of_sockets(seats: Seats, making: Making) -> Result<Vec<Watched>, Refusal> {
+pub(super) fn of_sockets(seats: Seats, making: Making) -> Result<Vec<SeatPass>, Refusal> {
     let Making { options, seed, socket_count, .. } = making;
     let flow_count_max = options.flow_count_max / socket_count.max(1);
     let options = FlowOptions { flow_count_max, ..options };
@@ -216,7 +216,7 @@ impl Passes {
         source: &mut impl Source,
         control: &Control,
         after_batch: &mut impl FnMut(),
-    ) -> Left {
+    ) -> RunResults {
         match self {
             Self::One(mut pass) => {
                 while !control.is_stopped() || source.ends_by_itself() {
@@ -226,29 +226,29 @@ impl Passes {
                     }
                     after_batch();
                 }
-                Left { looked: vec![looked(pass.finish())], refusals: Vec::new() }
+                RunResults { looked: vec![looked(pass.finish())], refusals: Vec::new() }
             }
             Self::Several(several) => several.run(source, control, after_batch),
         }
     }
 }
 
-pub(super) fn looked(done: PassDone<Lenses<Seat>>) -> Looked {
-    let PassDone { lens, outcome, clock, counts } = done;
-    let (received, late, clock_steps) = (Received::default(), clock.late, clock.steps);
+pub(super) fn looked(done: PassOutcome<Lenses<Seat>>) -> PassResults {
+    let PassOutcome { lens, outcome, clock, counts } = done;
+    let (received, late, clock_steps) = (ReceiveOutcome::default(), clock.late, clock.steps);
     let seats = lens.into_inner().into_iter().map(|seat| *seat).collect();
-    Looked { seats, flows: Done { outcome, received, late, clock_steps, counts } }
+    PassResults { seats, flows: RunTotals { outcome, received, late, clock_steps, counts } }
 }
 
 /// What threads take turns at.
 enum Turn {
-    Part(usize, Box<Watched>),
-    Whole(Box<Watched>),
+    Part(usize, Box<SeatPass>),
+    Whole(Box<SeatPass>),
     Merge(usize, Box<dyn Merge>),
 }
 
-impl Lane<Prepared> for Turn {
-    fn on_item(&mut self, item: &Prepared) {
+impl Lane<PreparedBatches> for Turn {
+    fn on_item(&mut self, item: &PreparedBatches) {
         match self {
             Self::Part(part, pass) => pass.on_part(item, *part),
             Self::Whole(pass) => item.batches().for_each(|batch| pass.on_batch(&batch)),
@@ -263,20 +263,20 @@ impl Several {
         source: &mut impl Source,
         control: &Control,
         after_batch: &mut impl FnMut(),
-    ) -> Left {
+    ) -> RunResults {
         let Self { mut preparer, thread_count, parts, whole, merges } = self;
         let of_parts: Vec<usize> = (0..parts.len()).collect();
-        let first = |lane| Placed { lane, after: Vec::new() };
+        let first = |lane| LaneNode { lane, after: Vec::new() };
         let parts = parts.into_iter().enumerate();
         let parts = parts.map(|(part, pass)| first(Turn::Part(part, Box::new(pass))));
         let whole = whole.into_iter().map(|pass| first(Turn::Whole(Box::new(pass))));
-        let merges = merges.into_iter().map(|(place, merge)| Placed {
+        let merges = merges.into_iter().map(|(place, merge)| LaneNode {
             lane: Turn::Merge(place, merge),
             after: of_parts.clone(),
         });
         let lanes = parts.chain(whole).chain(merges).collect();
         let mut has_ended = false;
-        let fill = |spare: Option<Prepared>| {
+        let fill = |spare: Option<PreparedBatches>| {
             let mut item = spare.unwrap_or_default();
             item.clear();
             while !has_ended && item.len() < FRAMES_PER_ITEM && item.byte_count() < BYTES_PER_ITEM {
@@ -297,12 +297,12 @@ impl Several {
 }
 
 /// The flows that are left are handed in by all passes at the same time.
-fn finish(lanes: Vec<Turn>, preparer: Preparer) -> Left {
+fn finish(lanes: Vec<Turn>, preparer: Preparer) -> RunResults {
     let (outcome, clock) = preparer.finish();
     let last = clock.last_mark();
-    let mut shared = Done { outcome, ..Done::default() };
+    let mut shared = RunTotals { outcome, ..RunTotals::default() };
     (shared.late, shared.clock_steps) = (clock.late, clock.steps);
-    let mut left = Left::default();
+    let mut left = RunResults::default();
     let mut seats = Vec::new();
     thread::scope(|scope| {
         let (mut parts, mut whole, mut merges) = (Vec::new(), Vec::new(), Vec::new());
@@ -321,7 +321,7 @@ fn finish(lanes: Vec<Turn>, preparer: Preparer) -> Left {
             }
         }
         for part in parts {
-            let Looked { seats: of_part, flows } = joined(part);
+            let PassResults { seats: of_part, flows } = joined(part);
             seats.extend(of_part);
             shared.counts.fold(&flows.counts);
         }
@@ -329,7 +329,7 @@ fn finish(lanes: Vec<Turn>, preparer: Preparer) -> Left {
         let refused = merges.into_iter().map(joined);
         left.refusals.extend(refused.filter_map(|(place, done)| Some((place, done.err()?))));
     });
-    left.looked.push(Looked { seats, flows: shared });
+    left.looked.push(PassResults { seats, flows: shared });
     left
 }
 

@@ -15,8 +15,8 @@ use toml::{Spanned, Table};
 
 use super::alerting;
 pub(super) use super::outputs::OutputSettings;
-use super::outputs::{Written, take_output};
-use crate::application::{Clash, Entry, Reading, Ready, Site, United, Wants};
+use super::outputs::{OutputTarget, take_output};
+use crate::application::{Clash, CombinedWants, Entry, Reading, Ready, Site, Wants};
 use crate::applications::APPLICATIONS;
 use crate::exports::{Export, Form, export};
 use crate::input::InputSettings;
@@ -24,8 +24,8 @@ use crate::names_read;
 use crate::networks::{self, Enriching, Networks};
 use crate::outlet::{OutletWriter, TakeRows};
 use crate::page::PageSettings;
-use crate::reading::{InputError, InputRequest, Inputs, Opened, is_same_file};
-use crate::rules::{Known, Rules, Words};
+use crate::reading::{InputError, InputRequest, Inputs, OpenSources, is_same_file};
+use crate::rules::{RuleContext, Rules, Words};
 use crate::stored::HistorySettings;
 use crate::toml_text::{Mistake, Mistakes, read_table, suggestion};
 
@@ -39,11 +39,11 @@ pub struct Plan {
     /// Settings of the run as a whole.
     pub run: RunSettings,
     /// The applications, in the order of [`APPLICATIONS`].
-    pub applications: Vec<Planned>,
+    pub applications: Vec<PlannedApplication>,
     /// What rules make of labels.
     pub rules: Rules,
     /// What all applications want.
-    pub wants: United,
+    pub wants: CombinedWants,
     /// Where the run is looked at, if the settings say so.
     pub page: Option<PageSettings>,
     /// Where rows are stored, if the settings say so.
@@ -64,7 +64,7 @@ pub struct Plan {
 }
 
 /// An application that is ready to begin.
-pub struct Planned {
+pub struct PlannedApplication {
     /// The application.
     pub ready: Box<dyn Ready>,
     /// The file that its rows go to; none where it has no rows, or `door` takes them.
@@ -84,7 +84,7 @@ pub struct Planned {
     pub(super) place: Option<Mistake>,
 }
 
-impl Planned {
+impl PlannedApplication {
     /// An application that was asked for by arguments; its rows go nowhere yet.
     #[must_use]
     pub fn asked(ready: Box<dyn Ready>) -> Self {
@@ -124,8 +124,8 @@ impl Planned {
 impl Plan {
     /// One application that was asked for by arguments, as were the frames that it looks at.
     #[must_use]
-    pub fn alone(planned: Planned, asked: InputRequest, seed: Option<u64>) -> Self {
-        let mut wants = United::default();
+    pub fn alone(planned: PlannedApplication, asked: InputRequest, seed: Option<u64>) -> Self {
+        let mut wants = CombinedWants::default();
         // Nobody is there whom it could clash with.
         let _ = wants.add(planned.ready.name(), &planned.ready.wants());
         Self {
@@ -161,7 +161,11 @@ impl Plan {
         self.wants.add(ready.name(), &ready.wants())?;
         let place = Mistake { line: 1, path: PathBuf::from(NO_FILE), message: String::new() };
         let (door, place) = (Some(door), Some(place));
-        self.applications.push(Planned { door, place, ..Planned::asked(ready) });
+        self.applications.push(PlannedApplication {
+            door,
+            place,
+            ..PlannedApplication::asked(ready)
+        });
         Ok(())
     }
 }
@@ -177,7 +181,7 @@ pub fn open_alone(
     inputs: &mut Inputs,
     ready: &dyn Ready,
     asks_for_threads: bool,
-) -> Result<Opened, InputError> {
+) -> Result<OpenSources, InputError> {
     if ready.is_by_flow() && !asks_for_threads {
         inputs.thread_count = 1;
     }
@@ -190,12 +194,12 @@ impl Plan {
     ///
     /// # Errors
     /// [`InputError`]
-    pub fn open(&self, inputs: &Inputs) -> Result<Opened, InputError> {
-        let takes_packets = |one: &Planned| one.ready.wants().needs.len > 0;
+    pub fn open(&self, inputs: &Inputs) -> Result<OpenSources, InputError> {
+        let takes_packets = |one: &PlannedApplication| one.ready.wants().needs.len > 0;
         // Labels that rules read are of packets, too.
         let are_taken = !self.rules.is_empty() || self.applications.iter().any(takes_packets);
         if inputs.interface.is_some() && !are_taken {
-            return Ok(Opened::Live(Vec::new()));
+            return Ok(OpenSources::Live(Vec::new()));
         }
         inputs.open_any(self.wants.needs, 1)
     }
@@ -278,7 +282,7 @@ fn plan(
     let takes_rows = site.takes_rows || page.is_some() || history.is_some() || !alerting.is_empty();
     let site = Site { takes_rows, ..site };
     let rules = tables_of("rule", root.remove("rule"), mistakes);
-    let (mut planned, mut wants, mut words) = (Vec::new(), United::default(), Vec::new());
+    let (mut planned, mut wants, mut words) = (Vec::new(), CombinedWants::default(), Vec::new());
     for entry in APPLICATIONS {
         for table in tables_of(entry.name, root.remove(entry.name), mistakes) {
             let at = table.span();
@@ -292,10 +296,13 @@ fn plan(
             let place = Mistake { path: path.to_owned(), ..mistakes.place(at) };
             let wants_door = entry.has_rows && written.is_none();
             let (place, about) = (Some(place), entry.about);
-            let one = Planned { wants_door, place, about, ..Planned::asked(ready) };
+            let one =
+                PlannedApplication { wants_door, place, about, ..PlannedApplication::asked(ready) };
             planned.push(match written {
-                Some(Written::One(output)) => Planned { output: Some(output), ..one },
-                Some(Written::Exported(export)) => one.exported(export),
+                Some(OutputTarget::One(output)) => {
+                    PlannedApplication { output: Some(output), ..one }
+                }
+                Some(OutputTarget::Exported(export)) => one.exported(export),
                 None => one,
             });
         }
@@ -339,7 +346,7 @@ fn plan(
 fn steering(
     tables: &[Spanned<DeTable<'_>>],
     words: &[Words],
-    planned: &[Planned],
+    planned: &[PlannedApplication],
     indicators: &[String],
     mistakes: &mut Mistakes,
 ) -> Rules {
@@ -351,7 +358,7 @@ fn steering(
     let unsteered =
         planned.iter().filter_map(|one| Some((one.ready.name(), one.ready.unsteered()?)));
     let unsteered: Vec<_> = unsteered.collect();
-    let known = Known { words, indicators, applications: &names, unsteered: &unsteered };
+    let known = RuleContext { words, indicators, applications: &names, unsteered: &unsteered };
     Rules::read(tables, &known, mistakes)
 }
 
@@ -439,12 +446,18 @@ fn networks(value: Option<Spanned<DeValue<'_>>>, mistakes: &mut Mistakes) -> Opt
 }
 
 /// Adds what is known of addresses to tables with a row for each flow.
-fn enrich(networks: &Networks, planned: &mut [Planned], at: Range<usize>, mistakes: &mut Mistakes) {
+fn enrich(
+    networks: &Networks,
+    planned: &mut [PlannedApplication],
+    at: Range<usize>,
+    mistakes: &mut Mistakes,
+) {
     for one in planned.iter_mut() {
         one.enriching = networks.of(one.ready.name(), one.ready.schema(false));
     }
-    let has_macs =
-        |one: &Planned| one.ready.schema(false).iter().any(|field| field.name == "src_mac");
+    let has_macs = |one: &PlannedApplication| {
+        one.ready.schema(false).iter().any(|field| field.name == "src_mac")
+    };
     if networks.has_vendors() && !planned.iter().any(has_macs) {
         mistakes.add(
             at,
@@ -511,10 +524,10 @@ pub(super) fn tables_of<'t>(
 }
 
 /// What an application reads beside the pass is not replaced by rows, whatever `force` says.
-fn refuse_taking_place(planned: &[Planned], mistakes: &mut Mistakes) {
+fn refuse_taking_place(planned: &[PlannedApplication], mistakes: &mut Mistakes) {
     for reader in planned {
         for read in reader.ready.reads() {
-            let takes_place = |one: &&Planned| {
+            let takes_place = |one: &&PlannedApplication| {
                 one.output.as_ref().is_some_and(|output| is_same_file(&output.path, read))
             };
             if let Some(one) = planned.iter().find(takes_place) {
@@ -532,7 +545,7 @@ fn refuse_taking_place(planned: &[Planned], mistakes: &mut Mistakes) {
     }
 }
 
-type ReadyWithOutput = (Option<Written>, Box<dyn Ready>);
+type ReadyWithOutput = (Option<OutputTarget>, Box<dyn Ready>);
 
 fn application(
     entry: &Entry,
@@ -548,7 +561,7 @@ fn application(
 }
 
 /// Two tables in one file, or on standard output, would be neither.
-fn refuse_shared(planned: &[Planned], mistakes: &mut Mistakes) {
+fn refuse_shared(planned: &[PlannedApplication], mistakes: &mut Mistakes) {
     for (at, one) in planned.iter().enumerate() {
         let Some(output) = &one.output else { continue };
         let before = planned.get(..at).unwrap_or_default().iter();

@@ -1,14 +1,14 @@
 //! Lenses of a run, each with the application that it is of.
 
 use engine::flow::pass::{LabelUse, Labels, Lens, Now, Piece};
-use engine::flow::{Ended, FlowMark, Left, MarkKind};
+use engine::flow::{FlowEnd, FlowMark, MarkKind, RemainingFlows};
 use packet::Timestamp;
 
 use crate::application::{Closing, Refusal, Watcher};
-use crate::flows::Done;
+use crate::flows::RunTotals;
 use crate::outlet::Sections;
 
-use super::shown::Shown;
+use super::shown::LiveView;
 
 /// The place of a lens that is of no application, such as one that labels flows for rules.
 pub(super) const NO_APPLICATION: usize = usize::MAX;
@@ -20,7 +20,7 @@ pub(super) struct Seat {
     /// Who looks.
     pub watcher: Box<dyn Watcher>,
     /// Who is shown what goes on.
-    pub shown: Option<Shown>,
+    pub shown: Option<LiveView>,
 }
 
 impl Lens for Seat {
@@ -36,7 +36,7 @@ impl Lens for Seat {
         self.watcher.on_source(index);
     }
 
-    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], labels: &mut Labels) {
         self.watcher.on_ended(ended, labels);
     }
 
@@ -56,12 +56,12 @@ impl Lens for Seat {
         self.watcher.on_marked(mark);
     }
 
-    fn on_left(&mut self, left: &Left<'_>, labels: &Labels) {
+    fn on_left(&mut self, left: &RemainingFlows<'_>, labels: &Labels) {
         self.watcher.on_left(left, labels);
     }
 
     fn is_asked(&self) -> bool {
-        self.shown.as_ref().is_some_and(Shown::is_asked)
+        self.shown.as_ref().is_some_and(LiveView::is_asked)
     }
 
     fn on_asked(&mut self, now: &Now<'_>) {
@@ -83,7 +83,7 @@ impl Lens for Border {
         self.0.iter().for_each(|sections| sections.end(mark.kind == MarkKind::Last));
     }
 
-    fn on_left(&mut self, _: &Left<'_>, _: &Labels) {
+    fn on_left(&mut self, _: &RemainingFlows<'_>, _: &Labels) {
         self.0.iter().for_each(|sections| sections.close());
     }
 }
@@ -94,7 +94,7 @@ impl Watcher for Border {
         ""
     }
 
-    fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+    fn close(self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {
         Ok(Closing::default())
     }
 }

@@ -17,21 +17,21 @@ use store::{Store, Table, TableLimits};
 use super::besides::Besides;
 use super::counted::{Reading, count_process};
 use super::driving::{Driving, Looking};
-use super::passes::{Left, Looked, Making, Seats};
-use super::plan::{OutputSettings, Plan, Planned};
+use super::passes::{Making, PassResults, RunResults, Seats};
+use super::plan::{OutputSettings, Plan, PlannedApplication};
 use super::reload::Reload;
 use super::seat::{NO_APPLICATION, Seat};
-use super::shown::{Shown, Whose};
-use crate::application::{BesideDone, Closing, Opening, Ready, Refusal, Watcher};
+use super::shown::{LiveView, Whose};
+use crate::application::{BesideReport, Closing, Opening, Ready, Refusal, Watcher};
 use crate::captures::Captures;
 use crate::clock::Clock;
-use crate::indicated::Indicated;
+use crate::indicated::IndicatorLabels;
 use crate::networks::Enriching;
 use crate::outlet::{
     self, Outlet, OutletWriter, RowsError, RowsWriter, Sharing, TakeRows, WhenBehind,
 };
 use crate::outside::Pace;
-use crate::reading::{InputError, InputRequest, Inputs, Opened, Received, hash_seed};
+use crate::reading::{InputError, InputRequest, Inputs, OpenSources, ReceiveOutcome, hash_seed};
 use crate::rules::InForce;
 use crate::toml_text::Mistake;
 use crate::weight::Weight;
@@ -100,18 +100,18 @@ pub struct Session {
     writers: Vec<OutletWriter>,
     reload: Reload,
     besides: Besides,
-    counted: Option<Counted>,
+    counted: Option<LiveCounts>,
 }
 
 /// A run that is looked at while it goes on.
-struct Counted {
+struct LiveCounts {
     store: Arc<Store>,
     reading: Arc<Reading>,
     /// Its applications, in the order of the settings.
     all: Vec<Whose>,
 }
 
-impl Counted {
+impl LiveCounts {
     fn begin(store: Arc<Store>, inputs: &Inputs, all: Vec<Whose>) -> Self {
         count_process(&store);
         let reading = Reading::count(&store, Arc::clone(&inputs.options.progress));
@@ -120,7 +120,7 @@ impl Counted {
     }
 
     /// What is said in the end.
-    fn end(self, closings: &[(usize, Closing)], received: &Received) {
+    fn end(self, closings: &[(usize, Closing)], received: &ReceiveOutcome) {
         let Self { store, reading, all } = self;
         for (place, closing) in closings {
             if let Some(whose) = all.get(*place) {
@@ -141,15 +141,15 @@ pub enum Again {
 }
 
 /// What is left of a run.
-pub struct Finished {
+pub struct SessionOutcome {
     /// What was read.
     pub inputs: Inputs,
     /// What became of it before applications saw it.
-    pub received: Received,
+    pub received: ReceiveOutcome,
     /// What each application says of itself, by name.
     pub closings: Vec<(&'static str, Closing)>,
     /// What was said by what ran beside the passes, by application.
-    pub besides: Vec<(&'static str, BesideDone)>,
+    pub besides: Vec<(&'static str, BesideReport)>,
     /// Rows that were dropped because writing them was too slow, by application.
     pub dropped: Vec<(&'static str, u64)>,
 }
@@ -182,7 +182,7 @@ fn labelling(
         seats.add(NO_APPLICATION, true, Weight::new(rules).into(), None);
     }
     if let Some(lists) = lists {
-        seats.add(NO_APPLICATION, true, Indicated::new(lists, idle_timeout).into(), None);
+        seats.add(NO_APPLICATION, true, IndicatorLabels::new(lists, idle_timeout).into(), None);
     }
     seats
 }
@@ -196,9 +196,9 @@ impl Session {
     pub fn begin(
         plan: Plan,
         inputs: Inputs,
-        opened: Opened,
+        opened: OpenSources,
         doors: Doors,
-        announce: impl FnOnce(&Opened, &Inputs),
+        announce: impl FnOnce(&OpenSources, &Inputs),
     ) -> Result<Self, RunError> {
         let request = plan.request();
         let Plan { input, run, applications, rules, wants, tables, networks, store, .. } = plan;
@@ -208,7 +208,7 @@ impl Session {
         let reload = Reload::new(tables, in_force.clone(), read_labels.clone(), networks);
         in_force.change(rules);
         let lists = lists(plan.lists, &plan.alerts, &read_labels)?;
-        let wants_frames = |one: &Planned| one.ready.wants().has_frames;
+        let wants_frames = |one: &PlannedApplication| one.ready.wants().has_frames;
         let has_frames = lists.is_some() || applications.iter().any(wants_frames);
         let making = Making {
             options: wants.flow_options(),
@@ -227,10 +227,18 @@ impl Session {
         };
         let captures = Captures::of(&inputs);
         let (rules, shown) = (in_force, store.as_ref());
-        let lent =
-            Lent { inputs: &inputs, doors, request, captures, pace, rules, read_labels, shown };
+        let lent = OpeningContext {
+            inputs: &inputs,
+            doors,
+            request,
+            captures,
+            pace,
+            rules,
+            read_labels,
+            shown,
+        };
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
-        let mut begun = Begun(Vec::new());
+        let mut begun = PendingWriters(Vec::new());
         // Files first: one that exists refuses the run before a log is begun.
         let waiting: Vec<Waiting> = applications
             .into_iter()
@@ -260,7 +268,8 @@ impl Session {
             }
             all.push(whose.clone());
             let shown = store.as_ref();
-            let shown = shown.map(|store| Shown::new(Arc::clone(store), whose, table, enriching));
+            let shown =
+                shown.map(|store| LiveView::new(Arc::clone(store), whose, table, enriching));
             seats.add(at, has_flows, watchers, shown.as_ref());
         }
         besides.are_alone = seats.are_empty() && any.is_none();
@@ -271,7 +280,7 @@ impl Session {
         let driving = Driving::new(looking, opened, &inputs, pace, doors.tell);
         let writers = std::mem::take(&mut begun.0);
         let clock = doors.clock;
-        let counted = store.map(|store| Counted::begin(store, &inputs, all));
+        let counted = store.map(|store| LiveCounts::begin(store, &inputs, all));
         Ok(Self { inputs, clock, driving, names, writers, reload, besides, counted })
     }
 
@@ -298,7 +307,7 @@ impl Session {
         self,
         mut hangup: impl FnMut() -> Option<Again>,
         mut tell: impl FnMut(&str),
-    ) -> Result<Finished, RunError> {
+    ) -> Result<SessionOutcome, RunError> {
         let Self { inputs, clock, driving, names, writers, reload, besides, counted } = self;
         let mut after_batch = || {
             let Some(again) = hangup() else { return };
@@ -333,13 +342,13 @@ impl Session {
             closings.filter_map(|(place, closing)| Some((name(place)?, closing))).collect();
         match failure {
             Some(failure) => Err(failure),
-            None => Ok(Finished { inputs, received, closings, besides, dropped }),
+            None => Ok(SessionOutcome { inputs, received, closings, besides, dropped }),
         }
     }
 }
 
 /// What applications are lent when they begin.
-struct Lent<'a> {
+struct OpeningContext<'a> {
     inputs: &'a Inputs,
     doors: Doors,
     request: InputRequest,
@@ -362,14 +371,20 @@ struct Waiting {
     whose: Whose,
 }
 
-impl Lent<'_> {
+impl OpeningContext<'_> {
     const fn is_live(&self) -> bool {
         self.inputs.interface.is_some()
     }
 
     /// Opens where an application's rows go.
-    fn outlet(&self, at: usize, planned: Planned, begun: &mut Begun) -> Result<Waiting, RunError> {
-        let Planned { ready, output, door, shown, place, about, wants_door, enriching } = planned;
+    fn outlet(
+        &self,
+        at: usize,
+        planned: PlannedApplication,
+        begun: &mut PendingWriters,
+    ) -> Result<Waiting, RunError> {
+        let PlannedApplication { ready, output, door, shown, place, about, wants_door, enriching } =
+            planned;
         begun.0.extend(shown);
         let (name, base) = (ready.name(), ready.schema(self.captures.are_named()));
         let enriching = enriching.map(|enriching| enriching.with(base));
@@ -413,7 +428,7 @@ impl Lent<'_> {
         outlet: Option<Outlet>,
         sharing: Sharing,
         seed: HashSeed,
-        opened: &Opened,
+        opened: &OpenSources,
     ) -> Opening {
         Opening {
             outlet,
@@ -435,9 +450,9 @@ impl Lent<'_> {
 }
 
 /// Writers of a run that has not begun yet: where it does not, there is nothing to be kept.
-struct Begun(Vec<OutletWriter>);
+struct PendingWriters(Vec<OutletWriter>);
 
-impl Drop for Begun {
+impl Drop for PendingWriters {
     fn drop(&mut self) {
         self.0.drain(..).for_each(OutletWriter::abandon);
     }
@@ -453,17 +468,17 @@ fn threads(inputs: &Inputs, is_paced: bool) -> usize {
 }
 
 /// Sockets that share an interface.
-fn sockets(opened: &Opened) -> usize {
-    if let Opened::Live(sources) = opened { sources.len() } else { 1 }
+fn sockets(opened: &OpenSources) -> usize {
+    if let OpenSources::Live(sources) = opened { sources.len() } else { 1 }
 }
 
 /// What applications say at the end, by their places in the settings; and what failed first.
-fn close(passed: Left, names: &[&'static str]) -> (Vec<(usize, Closing)>, Option<RunError>) {
-    let Left { looked, refusals } = passed;
+fn close(passed: RunResults, names: &[&'static str]) -> (Vec<(usize, Closing)>, Option<RunError>) {
+    let RunResults { looked, refusals } = passed;
     let name = |place: usize| must(names.get(place).copied(), "an application has its name");
     let mut closings = Vec::new();
     let mut refused = refusals;
-    for Looked { seats, flows } in looked {
+    for PassResults { seats, flows } in looked {
         let mut first: BTreeMap<usize, Box<dyn Watcher>> = BTreeMap::new();
         for Seat { place, watcher, .. } in seats {
             // It has found nothing that could be reported, and no other is of its kind.

@@ -84,7 +84,7 @@ impl Whose {
 
 /// Where a lens shows what goes on.
 #[derive(Clone)]
-pub(super) struct Shown {
+pub(super) struct LiveView {
     store: Arc<Store>,
     whose: Whose,
     /// Where its rows are kept.
@@ -104,7 +104,7 @@ pub(super) struct Shown {
     flow_table: Option<usize>,
 }
 
-impl Shown {
+impl LiveView {
     pub(super) const fn new(
         store: Arc<Store>,
         whose: Whose,

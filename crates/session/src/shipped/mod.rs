@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use classify::CascadeError;
 use model::sums::{SUMS_FILE, SUMS_LEN_MAX, Sums, SumsError};
 
-use self::packed::{Packed, Unpacked};
+use self::packed::{PackedModel, UnpackedModel};
 
 /// Why there is no model.
 #[derive(Debug)]
@@ -174,8 +174,8 @@ impl Kind {
     }
 
     /// Those of this kind that ship, by name.
-    fn ships(self) -> impl Iterator<Item = &'static Packed> {
-        Packed::ALL.iter().filter(move |model| model.has(self.marker))
+    fn ships(self) -> impl Iterator<Item = &'static PackedModel> {
+        PackedModel::ALL.iter().filter(move |model| model.has(self.marker))
     }
 }
 
@@ -194,7 +194,7 @@ fn bare_name(asked: &Path) -> Option<&OsStr> {
 pub struct ModelFiles {
     /// The folder, or the name of the one that ships.
     place: PathBuf,
-    unpacked: Option<Unpacked>,
+    unpacked: Option<UnpackedModel>,
 }
 
 impl ModelFiles {
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_models_that_ship_are_as_their_sums_say() {
-        for model in Packed::ALL {
+        for model in PackedModel::ALL {
             let files =
                 ModelFiles { place: model.name.into(), unpacked: Some(model.unpack().unwrap()) };
             let sums = files.read(SUMS_FILE, SUMS_LEN_MAX).unwrap();

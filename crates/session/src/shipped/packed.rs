@@ -3,7 +3,7 @@
 use std::io;
 
 /// One of them in the archive.
-pub(super) struct Packed {
+pub(super) struct PackedModel {
     pub(super) name: &'static str,
     /// Where its frame begins and ends in the archive.
     frame: (usize, usize),
@@ -18,7 +18,7 @@ include!(concat!(env!("OUT_DIR"), "/models.rs"));
 /// A zstd frame a model.
 const ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/models.zst"));
 
-impl Packed {
+impl PackedModel {
     /// All of them, by name.
     pub(super) const ALL: &[Self] = MODELS;
 
@@ -27,21 +27,21 @@ impl Packed {
     }
 
     /// Unpacks this one; the others stay packed.
-    pub(super) fn unpack(&'static self) -> io::Result<Unpacked> {
+    pub(super) fn unpack(&'static self) -> io::Result<UnpackedModel> {
         let frame = ARCHIVE.get(self.frame.0..self.frame.1).unwrap_or_default();
         let bytes = zstd::bulk::decompress(frame, self.len)?;
-        Ok(Unpacked { files: self.files, bytes })
+        Ok(UnpackedModel { files: self.files, bytes })
     }
 }
 
 /// The files of one of them, in memory.
 #[derive(Debug)]
-pub(super) struct Unpacked {
+pub(super) struct UnpackedModel {
     files: &'static [(&'static str, usize, usize)],
     bytes: Vec<u8>,
 }
 
-impl Unpacked {
+impl UnpackedModel {
     /// A file's bytes, where the model has it.
     pub(super) fn get(&self, file: &str) -> Option<&[u8]> {
         let (_, from, to) = self.files.iter().find(|(name, ..)| *name == file)?;
@@ -64,8 +64,8 @@ mod tests {
             .map(|folder| folder.file_name().unwrap().to_str().unwrap().to_owned())
             .collect();
         names.sort();
-        assert_eq!(Packed::ALL.iter().map(|model| model.name).collect::<Vec<_>>(), names);
-        for model in Packed::ALL {
+        assert_eq!(PackedModel::ALL.iter().map(|model| model.name).collect::<Vec<_>>(), names);
+        for model in PackedModel::ALL {
             let unpacked = model.unpack().unwrap();
             for entry in models.join(model.name).read_dir().unwrap() {
                 let file = entry.unwrap().path();

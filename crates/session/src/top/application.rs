@@ -9,18 +9,18 @@ use engine::flow::pass::{Labels, Lens, Now, Piece};
 use engine::group::{GroupStage, Groups, Outcome};
 use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};
 use engine::table::{Entry as _, Tally};
-use engine::window::{Closed, Item, WindowExtract, WindowOwner, fold_windows};
+use engine::window::{ClosedWindows, Item, WindowExtract, WindowOwner, fold_windows};
 use engine::{Fold as _, Stage as _};
 use packet::{Batch, HashSeed, Span, Timestamp};
 use serde::Deserialize;
 
-use super::ranking::{Ranked, Ranking, needs, schema, with_grouping};
-use super::row::Presented;
+use super::ranking::{Ranking, RankingRows, needs, schema, with_grouping};
+use super::row::TopGrouping;
 use super::{By, SortBy, by_name};
 use crate::application::{
     Application, Closing, Count, Opening, Refusal, Site, Wants, Watcher, Watchers, of_same,
 };
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::outlet::{Outlet, Sharing};
 use crate::{KEY_COUNTS, names_read, written};
 
@@ -136,7 +136,7 @@ window = \"10s\"
     }
 }
 
-fn watch<G: Presented + 'static>(out: Out<G>, seed: HashSeed, sharing: Sharing) -> Watchers {
+fn watch<G: TopGrouping + 'static>(out: Out<G>, seed: HashSeed, sharing: Sharing) -> Watchers {
     let Settings { max_keys, window, .. } = out.settings;
     let whole = move |out: Out<G>| GroupStage::new(out.grouping, seed, max_keys);
     match (window, sharing) {
@@ -148,7 +148,7 @@ fn watch<G: Presented + 'static>(out: Out<G>, seed: HashSeed, sharing: Sharing) 
             Watchers { any: Some(Box::new(make)), ..Watchers::default() }
         }
         (None, _) => Whole { stage: whole(out.clone()), out }.into(),
-        (Some(window), _) => Windowed {
+        (Some(window), _) => WindowSums {
             extract: WindowExtract::new(out.grouping, seed, window),
             owner: WindowOwner::new(seed, max_keys),
             closed: Vec::new(),
@@ -170,10 +170,10 @@ struct Out<G> {
     refusal: Option<Refusal>,
 }
 
-impl<G: Presented> Out<G> {
+impl<G: TopGrouping> Out<G> {
     fn put(&mut self, start: Option<Timestamp>, groups: &Groups<G>) {
         self.refused.fold(&G::tally(&groups.refused()));
-        let ranked = Ranked::of(self.grouping, &self.settings, start, groups);
+        let ranked = RankingRows::of(self.grouping, &self.settings, start, groups);
         if let Some(shown) = &self.shown {
             shown.put(vec![ranked.shown()]);
         }
@@ -223,12 +223,12 @@ pub(super) fn shown(late: u64, beyond_max_keys: u64, forgotten: u64) -> Vec<Coun
 }
 
 /// Sums over the whole run.
-struct Whole<G: Presented> {
+struct Whole<G: TopGrouping> {
     stage: GroupStage<G>,
     out: Out<G>,
 }
 
-impl<G: Presented> Lens for Whole<G> {
+impl<G: TopGrouping> Lens for Whole<G> {
     fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
         self.stage.on_batch(&piece.as_batch());
     }
@@ -238,7 +238,7 @@ impl<G: Presented> Lens for Whole<G> {
     }
 }
 
-impl<G: Presented + 'static> Watcher for Whole<G> {
+impl<G: TopGrouping + 'static> Watcher for Whole<G> {
     fn name(&self) -> &'static str {
         Top::NAME
     }
@@ -252,7 +252,7 @@ impl<G: Presented + 'static> Watcher for Whole<G> {
         Some(self.stage.outcome().clone())
     }
 
-    fn close(self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+    fn close(self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {
         let Self { stage, mut out } = *self;
         let (groups, outcome) = stage.finish();
         out.put(None, &groups);
@@ -261,21 +261,21 @@ impl<G: Presented + 'static> Watcher for Whole<G> {
 }
 
 /// Sums of each window.
-struct Windowed<G: Presented> {
+struct WindowSums<G: TopGrouping> {
     extract: WindowExtract<G>,
     owner: WindowOwner<G>,
-    closed: Vec<Closed<G>>,
+    closed: Vec<ClosedWindows<G>>,
     forgotten: u64,
     out: Out<G>,
 }
 
 /// Items to their owner, on the same thread.
-struct InPlace<'a, G: Presented> {
+struct InPlace<'a, G: TopGrouping> {
     owner: &'a mut WindowOwner<G>,
-    closed: &'a mut Vec<Closed<G>>,
+    closed: &'a mut Vec<ClosedWindows<G>>,
 }
 
-impl<G: Presented> Items<Item<G::Narrow, G::Wide, G::Value>, Timestamp> for InPlace<'_, G> {
+impl<G: TopGrouping> Items<Item<G::Narrow, G::Wide, G::Value>, Timestamp> for InPlace<'_, G> {
     #[inline]
     fn item(&mut self, _: u64, item: Item<G::Narrow, G::Wide, G::Value>) {
         self.owner.on_item(item);
@@ -288,7 +288,7 @@ impl<G: Presented> Items<Item<G::Narrow, G::Wide, G::Value>, Timestamp> for InPl
     fn flush(&mut self) {}
 }
 
-impl<G: Presented> Windowed<G> {
+impl<G: TopGrouping> WindowSums<G> {
     fn take(&mut self, batch: &Batch<'_>) {
         let Self { extract, owner, closed, .. } = self;
         extract.extract(batch, &mut InPlace { owner, closed });
@@ -306,7 +306,7 @@ impl<G: Presented> Windowed<G> {
     }
 }
 
-impl<G: Presented> Lens for Windowed<G> {
+impl<G: TopGrouping> Lens for WindowSums<G> {
     fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
         self.take(&piece.as_batch());
     }
@@ -316,7 +316,7 @@ impl<G: Presented> Lens for Windowed<G> {
     }
 }
 
-impl<G: Presented + 'static> Watcher for Windowed<G> {
+impl<G: TopGrouping + 'static> Watcher for WindowSums<G> {
     fn name(&self) -> &'static str {
         Top::NAME
     }
@@ -329,7 +329,7 @@ impl<G: Presented + 'static> Watcher for Windowed<G> {
         shown(self.extract.so_far().1, self.out.refused.packets, self.forgotten)
     }
 
-    fn close(mut self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+    fn close(mut self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {
         let last = self.extract.last_mark();
         self.closed.push(self.owner.on_mark(last));
         self.put();

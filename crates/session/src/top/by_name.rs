@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use engine::flow::pass::Now;
-use engine::flow::{EndedFlow, FlowMark, FlowRecord, Held, MarkKind, TakeEnded};
+use engine::flow::{EndedFlow, FlowMark, FlowRecord, FlowSink, FlowState, MarkKind};
 use engine::table::{Entry as _, Tally};
 use engine::window::LATENESS_ALLOWANCE;
-use names::reader::{Limits, Named, Reader};
+use names::reader::{Limits, NameState, Reader};
 use packet::Timestamp;
 
 use super::application::shown;
@@ -16,9 +16,9 @@ use super::ranking::ROWS_PER_PIECE;
 use super::row::{BYTES, PACKETS, WINDOW_START};
 use super::{Ranking, Settings, Top};
 use crate::application::{
-    Application as _, Closing, Count, Framed, Framing, Opening, Refusal, Watcher, Watchers,
+    Application as _, Closing, Count, Framing, FramingLens, Opening, Refusal, Watcher, Watchers,
 };
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::names_read::{self, Text};
 use crate::outlet::Outlet;
 
@@ -56,7 +56,7 @@ pub(super) fn watch(
         beyond_max_keys: Tally::default(),
         refusal: None,
     };
-    let lens: Box<dyn Watcher> = Box::new(Framed::new(Reader::new(limits), sums, Finish));
+    let lens: Box<dyn Watcher> = Box::new(FramingLens::new(Reader::new(limits), sums, Finish));
     Ok(Watchers { lenses: vec![lens], ..Watchers::default() })
 }
 
@@ -138,7 +138,7 @@ impl Sums {
         &self,
         start: Option<Timestamp>,
         rows: &[(Option<String>, Tally)],
-    ) -> Result<(), RowRefused> {
+    ) -> Result<(), RowMismatch> {
         let Some(outlet) = &self.outlet else { return Ok(()) };
         let start = start.map(|start| Value::TimestampNs(start.as_ns()));
         for piece in rows.chunks(ROWS_PER_PIECE) {
@@ -158,9 +158,9 @@ impl Sums {
     }
 }
 
-impl TakeEnded<Named> for Sums {
-    fn take(&mut self, flows: &[EndedFlow<Named>]) {
-        for (record, Held(named)) in flows {
+impl FlowSink<NameState> for Sums {
+    fn take(&mut self, flows: &[EndedFlow<NameState>]) {
+        for (record, FlowState(named)) in flows {
             self.add(record, named.seen.found.as_ref().and_then(|found| found.name()));
         }
     }
@@ -185,7 +185,7 @@ impl Framing<Reader, Sums> for Finish {
         names_read::shown(&reader.counts()).into()
     }
 
-    fn close(self, reader: Reader, mut sums: Sums, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(self, reader: Reader, mut sums: Sums, flows: &RunTotals) -> Result<Closing, Refusal> {
         sums.put(FlowMark { watermark: Timestamp::UNKNOWN, kind: MarkKind::Last });
         if let Some(refusal) = sums.refusal {
             return Err(refusal);

@@ -6,10 +6,10 @@ use engine::group::Groups;
 use engine::table::{Entry as _, Tally};
 
 use super::SortBy;
-use super::row::{Presented, Row};
+use super::row::{Row, TopGrouping};
 
 /// The largest groups in order, and the sum of all groups.
-pub(super) fn largest<G: Presented>(
+pub(super) fn largest<G: TopGrouping>(
     groups: &Groups<G>,
     limit: usize,
     sort: SortBy,

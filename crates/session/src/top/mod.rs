@@ -14,7 +14,7 @@ use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySour
 use engine::table::Tally;
 
 use crate::choice::choice;
-use row::Presented as _;
+use row::TopGrouping as _;
 
 choice! {
     /// What `top` adds up by.

@@ -1,13 +1,13 @@
 //! The rows of `top`, before they are columns or a table.
 
-use engine::columns::{Columns, RowRefused, Schema, Value};
+use engine::columns::{Columns, RowMismatch, Schema, Value};
 use engine::group::Groups;
 use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};
 use engine::table::Tally;
 use packet::Timestamp;
 
 use super::largest::largest;
-use super::row::{Presented, Row as _};
+use super::row::{Row as _, TopGrouping};
 use super::{By, Settings, by_name};
 use crate::reading::Needs;
 
@@ -55,11 +55,11 @@ pub fn needs_transport(by: By) -> bool {
     with_grouping!(by, grouping => needs_transport_of(grouping), name => true)
 }
 
-fn schema_of<G: Presented>(_: G, has_windows: bool) -> Schema {
+fn schema_of<G: TopGrouping>(_: G, has_windows: bool) -> Schema {
     if has_windows { G::WINDOWED_SCHEMA } else { G::SCHEMA }
 }
 
-fn needs_transport_of<G: Presented>(_: G) -> bool {
+fn needs_transport_of<G: TopGrouping>(_: G) -> bool {
     G::NEEDS_TRANSPORT
 }
 
@@ -79,7 +79,7 @@ pub struct Ranking {
 }
 
 /// The largest of one window, or of the whole run.
-pub(super) struct Ranked<G: Presented> {
+pub(super) struct RankingRows<G: TopGrouping> {
     window_start: Option<Timestamp>,
     rows: Vec<G::Row>,
     total: Tally,
@@ -90,7 +90,7 @@ pub(super) struct Ranked<G: Presented> {
 /// Rows turned into columns together, so that text buffers stay small.
 pub(super) const ROWS_PER_PIECE: usize = 1 << 16;
 
-impl<G: Presented> Ranked<G> {
+impl<G: TopGrouping> RankingRows<G> {
     pub(super) fn of(
         grouping: G,
         settings: &Settings,
@@ -104,7 +104,7 @@ impl<G: Presented> Ranked<G> {
     }
 
     /// The rows as columns, in pieces.
-    pub(super) fn columns(&self) -> impl Iterator<Item = Result<Columns, RowRefused>> {
+    pub(super) fn columns(&self) -> impl Iterator<Item = Result<Columns, RowMismatch>> {
         self.rows.chunks(ROWS_PER_PIECE).map(|piece| {
             let mut columns = Columns::new(self.schema);
             for row in piece {

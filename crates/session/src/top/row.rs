@@ -6,7 +6,7 @@ use engine::columns::{Field, Kind, Schema, Value};
 use engine::group::Grouping;
 use engine::grouping::{
     ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource, FlowTally, Ipv4Pair, Ipv6Pair,
-    ProtocolKey, Unused,
+    NoWideKey, ProtocolKey,
 };
 use engine::table::Tally;
 use packet::community_id::CommunityId;
@@ -25,7 +25,7 @@ pub(super) trait Row: Ord + Clone {
 }
 
 /// A grouping that can be shown.
-pub(super) trait Presented: Grouping {
+pub(super) trait TopGrouping: Grouping {
     type Row: Row;
     const SCHEMA: Schema;
     const WINDOWED_SCHEMA: Schema;
@@ -64,19 +64,19 @@ macro_rules! schemas {
 
 /// One address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct AddressRow(IpAddr, Tallied);
+pub(super) struct AddressRow(IpAddr, UnorderedTally);
 
 /// Two addresses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PairRow(IpAddr, IpAddr, Tallied);
+pub(super) struct PairRow(IpAddr, IpAddr, UnorderedTally);
 
 /// A protocol, with or without a port.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PortRow(String, u16, Tallied);
+pub(super) struct PortRow(String, u16, UnorderedTally);
 
 /// A protocol.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ProtocolRow(String, Tallied);
+pub(super) struct ProtocolRow(String, UnorderedTally);
 
 /// A conversation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,25 +85,25 @@ pub(super) struct FlowRow {
     source: (IpAddr, u16),
     destination: (IpAddr, u16),
     community_id: CommunityId,
-    tally: Tallied,
+    tally: UnorderedTally,
 }
 
 /// A tally that takes no part in the order of keys.
 #[derive(Clone, Copy)]
-pub(super) struct Tallied(Tally);
+pub(super) struct UnorderedTally(Tally);
 
-impl PartialEq for Tallied {
+impl PartialEq for UnorderedTally {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
-impl Eq for Tallied {}
-impl PartialOrd for Tallied {
+impl Eq for UnorderedTally {}
+impl PartialOrd for UnorderedTally {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Tallied {
+impl Ord for UnorderedTally {
     fn cmp(&self, _: &Self) -> std::cmp::Ordering {
         std::cmp::Ordering::Equal
     }
@@ -206,16 +206,16 @@ fn ipv6(address: u128) -> IpAddr {
 /// The two groupings by one address.
 macro_rules! presented_by_address {
     ($grouping:ty, $name:literal, $about:literal, $key:literal) => {
-        impl Presented for $grouping {
+        impl TopGrouping for $grouping {
             type Row = AddressRow;
             schemas![text($name, $about)];
             const KEY: &'static str = $key;
             const NEEDS_TRANSPORT: bool = false;
             fn narrow_row(key: &u32, value: &Tally) -> AddressRow {
-                AddressRow(ipv4(*key), Tallied(*value))
+                AddressRow(ipv4(*key), UnorderedTally(*value))
             }
             fn wide_row(key: &u128, value: &Tally) -> AddressRow {
-                AddressRow(ipv6(*key), Tallied(*value))
+                AddressRow(ipv6(*key), UnorderedTally(*value))
             }
             fn tally(value: &Tally) -> Tally {
                 *value
@@ -227,16 +227,16 @@ macro_rules! presented_by_address {
 presented_by_address!(BySource, "src_ip", "Source address.", "an IP source");
 presented_by_address!(ByDestination, "dst_ip", "Destination address.", "an IP destination");
 
-impl Presented for ByPair {
+impl TopGrouping for ByPair {
     type Row = PairRow;
     schemas![text("src_ip", "Source address."), text("dst_ip", "Destination address.")];
     const KEY: &'static str = "IP addresses";
     const NEEDS_TRANSPORT: bool = false;
     fn narrow_row(key: &Ipv4Pair, value: &Tally) -> PairRow {
-        PairRow(ipv4(key.0), ipv4(key.1), Tallied(*value))
+        PairRow(ipv4(key.0), ipv4(key.1), UnorderedTally(*value))
     }
     fn wide_row(key: &Ipv6Pair, value: &Tally) -> PairRow {
-        PairRow(ipv6(key.0), ipv6(key.1), Tallied(*value))
+        PairRow(ipv6(key.0), ipv6(key.1), UnorderedTally(*value))
     }
     fn tally(value: &Tally) -> Tally {
         *value
@@ -251,7 +251,7 @@ fn protocol_name(key: &ProtocolKey) -> String {
     }
 }
 
-impl Presented for ByPort {
+impl TopGrouping for ByPort {
     type Row = PortRow;
     schemas![
         text("protocol", "Transport protocol."),
@@ -260,33 +260,33 @@ impl Presented for ByPort {
     const KEY: &'static str = "ports";
     const NEEDS_TRANSPORT: bool = true;
     fn narrow_row(key: &ProtocolKey, value: &Tally) -> PortRow {
-        PortRow(protocol_name(key), key.number, Tallied(*value))
+        PortRow(protocol_name(key), key.number, UnorderedTally(*value))
     }
-    fn wide_row(_: &Unused, value: &Tally) -> PortRow {
-        PortRow(String::new(), 0, Tallied(*value))
+    fn wide_row(_: &NoWideKey, value: &Tally) -> PortRow {
+        PortRow(String::new(), 0, UnorderedTally(*value))
     }
     fn tally(value: &Tally) -> Tally {
         *value
     }
 }
 
-impl Presented for ByProtocol {
+impl TopGrouping for ByProtocol {
     type Row = ProtocolRow;
     schemas![text("protocol", "IP protocol, or EtherType if there is no IP.")];
     const KEY: &'static str = "a protocol";
     const NEEDS_TRANSPORT: bool = false;
     fn narrow_row(key: &ProtocolKey, value: &Tally) -> ProtocolRow {
-        ProtocolRow(protocol_name(key), Tallied(*value))
+        ProtocolRow(protocol_name(key), UnorderedTally(*value))
     }
-    fn wide_row(_: &Unused, value: &Tally) -> ProtocolRow {
-        ProtocolRow(String::new(), Tallied(*value))
+    fn wide_row(_: &NoWideKey, value: &Tally) -> ProtocolRow {
+        ProtocolRow(String::new(), UnorderedTally(*value))
     }
     fn tally(value: &Tally) -> Tally {
         *value
     }
 }
 
-impl Presented for ByFlow {
+impl TopGrouping for ByFlow {
     type Row = FlowRow;
     schemas![
         text("community_id", "Community ID v1, seed 0."),
@@ -310,10 +310,10 @@ impl Presented for ByFlow {
             source: (source.address, source.port),
             destination: (destination.address, destination.port),
             community_id: CommunityId(*key),
-            tally: Tallied(value.tally),
+            tally: UnorderedTally(value.tally),
         }
     }
-    fn wide_row(_: &Unused, value: &FlowTally) -> FlowRow {
+    fn wide_row(_: &NoWideKey, value: &FlowTally) -> FlowRow {
         Self::narrow_row(&FlowKey::default(), value)
     }
     fn tally(value: &FlowTally) -> Tally {

@@ -1,6 +1,6 @@
 //! BBR, version 1 (Cardwell et al., ACM Queue 2016): a model of the path instead of losses.
 
-use super::Acked;
+use super::AckSample;
 
 /// 2 / ln 2: doubles what is sent in each round trip.
 const STARTUP_GAIN: f64 = 2.885;
@@ -80,7 +80,7 @@ impl Bbr {
         (rate > 0.0).then_some(gain * rate * self.segment_bits)
     }
 
-    pub(super) fn acknowledge(&mut self, acked: &Acked) {
+    pub(super) fn acknowledge(&mut self, acked: &AckSample) {
         self.is_timed_out = false;
         if acked.ends_round {
             self.rounds += 1;
@@ -106,7 +106,7 @@ impl Bbr {
         };
     }
 
-    fn move_on(&mut self, acked: &Acked, is_rtt_old: bool) {
+    fn move_on(&mut self, acked: &AckSample, is_rtt_old: bool) {
         if acked.ends_round && !self.is_filled {
             self.look_for_the_top();
         }

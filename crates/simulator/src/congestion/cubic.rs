@@ -1,6 +1,6 @@
 //! CUBIC (RFC 9438), with HyStart's two ways out of slow start.
 
-use super::{Acked, WINDOW_FIRST, WINDOW_LEAST};
+use super::{AckSample, WINDOW_FIRST, WINDOW_LEAST};
 
 /// Segments a cubic second, C.
 const SCALE: f64 = 0.4;
@@ -36,7 +36,7 @@ impl Cubic {
         self.window
     }
 
-    pub(super) fn acknowledge(&mut self, acked: &Acked) {
+    pub(super) fn acknowledge(&mut self, acked: &AckSample) {
         if acked.is_recovering || !acked.is_limited {
             return;
         }
@@ -50,7 +50,7 @@ impl Cubic {
         }
     }
 
-    fn grow(&mut self, acked: &Acked) {
+    fn grow(&mut self, acked: &AckSample) {
         let (since_ns, until_max) = *self.epoch.get_or_insert_with(|| {
             self.window_reno = self.window;
             self.window_max = self.window_max.max(self.window);
@@ -108,7 +108,7 @@ impl HyStart {
         Self { round_ns: 0, last_ns: 0, rtt_min_ns: u64::MAX, samples: 0 }
     }
 
-    fn is_over(&mut self, acked: &Acked, window: f64) -> bool {
+    fn is_over(&mut self, acked: &AckSample, window: f64) -> bool {
         if acked.ends_round || self.round_ns == 0 {
             (self.round_ns, self.last_ns) = (acked.now_ns, acked.now_ns);
             (self.rtt_min_ns, self.samples) = (u64::MAX, 0);
@@ -146,7 +146,7 @@ mod tests {
         let mut at_k = 0.0;
         for now_ms in 0..9_200_u64 {
             for _ in 0..10 {
-                control.acknowledge(&Acked {
+                control.acknowledge(&AckSample {
                     now_ns: now_ms * 1_000_000,
                     segments: 1,
                     marked: 0,

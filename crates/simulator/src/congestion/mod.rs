@@ -71,7 +71,7 @@ const WINDOW_LEAST: f64 = 2.0;
 
 /// What an acknowledgement says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Acked {
+pub(crate) struct AckSample {
     pub(crate) now_ns: u64,
     /// Segments acknowledged for the first time.
     pub(crate) segments: u32,
@@ -136,7 +136,7 @@ impl Congestion {
         }
     }
 
-    pub(crate) fn acknowledge(&mut self, acked: &Acked) {
+    pub(crate) fn acknowledge(&mut self, acked: &AckSample) {
         match self {
             Self::Scalable(control) => control.acknowledge(acked),
             Self::Cubic(control) => control.acknowledge(acked),

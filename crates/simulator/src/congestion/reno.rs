@@ -1,6 +1,6 @@
 //! Reno (RFC 5681): one segment a round trip, half at a loss.
 
-use super::{Acked, WINDOW_FIRST, WINDOW_LEAST};
+use super::{AckSample, WINDOW_FIRST, WINDOW_LEAST};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reno {
@@ -17,7 +17,7 @@ impl Reno {
         self.window
     }
 
-    pub(super) fn acknowledge(&mut self, acked: &Acked) {
+    pub(super) fn acknowledge(&mut self, acked: &AckSample) {
         if acked.is_recovering || !acked.is_limited {
             return;
         }

@@ -1,6 +1,6 @@
 //! DCTCP (RFC 8257) and what Prague changes of it.
 
-use super::{Acked, WINDOW_FIRST, WINDOW_LEAST};
+use super::{AckSample, WINDOW_FIRST, WINDOW_LEAST};
 
 /// The gain of the moving average of the share of marks, g of RFC 8257.
 const GAIN: f64 = 1.0 / 16.0;
@@ -53,7 +53,7 @@ impl Scalable {
         Some(gain * self.window * self.segment_bits / rtt_s.max(1e-9))
     }
 
-    pub(super) fn acknowledge(&mut self, acked: &Acked) {
+    pub(super) fn acknowledge(&mut self, acked: &AckSample) {
         self.rtt_ns = Some(acked.rtt_smooth_ns);
         self.segments_in_round += acked.segments;
         self.marked_in_round += acked.marked;
@@ -78,7 +78,7 @@ impl Scalable {
         (self.segments_in_round, self.marked_in_round, self.is_reduced) = (0, 0, false);
     }
 
-    fn grow(&mut self, acked: &Acked) {
+    fn grow(&mut self, acked: &AckSample) {
         let unmarked = f64::from(acked.segments - acked.marked.min(acked.segments));
         if self.window < self.threshold {
             self.window += unmarked;
@@ -105,8 +105,8 @@ impl Scalable {
 mod tests {
     use super::*;
 
-    fn acked(marked: u32, ends_round: bool) -> Acked {
-        Acked {
+    fn acked(marked: u32, ends_round: bool) -> AckSample {
+        AckSample {
             now_ns: 0,
             segments: 1,
             marked,
@@ -142,7 +142,7 @@ mod tests {
     fn prague_grows_less_on_a_short_path_and_dctcp_does_not() {
         let grown = |mut control: Scalable, rtt_ns: u64| {
             (control.window, control.threshold) = (10.0, 5.0);
-            control.acknowledge(&Acked { rtt_ns, ..acked(0, false) });
+            control.acknowledge(&AckSample { rtt_ns, ..acked(0, false) });
             control.window - 10.0
         };
         assert!((grown(Scalable::prague(12_000.0), 40_000_000) - 0.1).abs() < 1e-9);

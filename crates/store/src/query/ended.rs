@@ -8,12 +8,12 @@ use super::cell::{Cell, cell};
 use crate::table::View;
 
 /// The flows that have ended, by ID and first time stamp.
-pub(crate) struct Ended {
+pub(crate) struct EndedFlows {
     columns: Option<(usize, usize)>,
     flows: HashSet<(String, i64)>,
 }
 
-impl Ended {
+impl EndedFlows {
     /// The final rows of a view that came after so many.
     pub(crate) fn since(received: Option<u64>, view: &View) -> Self {
         let place = |name| view.schema().iter().position(|field| field.name == name);

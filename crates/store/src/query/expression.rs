@@ -33,14 +33,14 @@ pub(super) enum Expression {
     And(Vec<Expression>),
     Or(Vec<Expression>),
     Not(Box<Expression>),
-    Compare { column: String, comparison: Comparison, value: Written },
-    In { column: String, values: Vec<Written> },
+    Compare { column: String, comparison: Comparison, value: Literal },
+    In { column: String, values: Vec<Literal> },
     Text(String),
 }
 
 /// A value as it is written.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Written {
+pub(super) struct Literal {
     pub text: String,
     /// Whether it has quotation marks: then it is text and nothing else.
     pub is_quoted: bool,
@@ -232,16 +232,16 @@ impl Parser {
         matches!(self.peek(), Some(Token::Operator("==" | "!=" | "<" | "<=" | ">" | ">=" | "=")))
     }
 
-    fn value(&mut self) -> Result<Written, String> {
+    fn value(&mut self) -> Result<Literal, String> {
         match self.next() {
-            Some(Token::Word(text)) if !is_keyword(&text) => Ok(Written { text, is_quoted: false }),
-            Some(Token::Quoted(text)) => Ok(Written { text, is_quoted: true }),
+            Some(Token::Word(text)) if !is_keyword(&text) => Ok(Literal { text, is_quoted: false }),
+            Some(Token::Quoted(text)) => Ok(Literal { text, is_quoted: true }),
             Some(token) => Err(format!("{token} is not expected here; wanted: a value")),
             None => Err(String::from("the filter ends here; wanted: a value")),
         }
     }
 
-    fn set(&mut self) -> Result<Vec<Written>, String> {
+    fn set(&mut self) -> Result<Vec<Literal>, String> {
         if !self.take("{", "") {
             return Err(String::from("wanted after `in`: values in braces, such as {80, 443}"));
         }

@@ -5,8 +5,8 @@ use std::fmt;
 use engine::columns::{Columns, Kind, Schema};
 
 use super::cell::{Cell, cell, hexadecimal};
-use super::expression::{Comparison, Expression, Written, parse};
-use super::measure::{Measure, Named};
+use super::expression::{Comparison, Expression, Literal, parse};
+use super::measure::{Measure, Operand};
 use super::value::{Net, Number, number, time};
 
 /// Why a query cannot be answered.
@@ -96,7 +96,7 @@ fn bind(expression: &Expression, schema: Schema) -> Result<Test, QueryError> {
             test(schema, column, *comparison, |kind| condition(column, kind, *comparison, value))?
         }
         Expression::In { column, values } => test(schema, column, Comparison::Equal, |kind| {
-            let one = |value: &Written| condition(column, kind, Comparison::Equal, value);
+            let one = |value: &Literal| condition(column, kind, Comparison::Equal, value);
             Ok(Condition::Any(values.iter().map(one).collect::<Result<_, _>>()?))
         })?,
     })
@@ -108,22 +108,22 @@ fn test(
     comparison: Comparison,
     condition: impl Fn(Kind) -> Result<Condition, QueryError>,
 ) -> Result<Test, QueryError> {
-    let named = Named::find(schema, name)?;
+    let named = Operand::find(schema, name)?;
     let kind = |columns: &[usize]| {
         let first = columns.first().and_then(|&first| schema.get(first));
         first.map_or(Kind::Text, |field| field.kind)
     };
     Ok(match named {
-        Named::Measure(measure) => {
+        Operand::Measure(measure) => {
             let condition = condition(kind(measure.columns()))?;
             Test::Measure(measure, condition)
         }
         // As in Wireshark: what differs differs in all of them.
-        Named::AnyOf(columns) if comparison == Comparison::Unequal => {
+        Operand::AnyOf(columns) if comparison == Comparison::Unequal => {
             let condition = condition(kind(&columns))?;
             Test::Every(columns, condition)
         }
-        Named::AnyOf(columns) => {
+        Operand::AnyOf(columns) => {
             let condition = condition(kind(&columns))?;
             Test::Some(columns, condition)
         }
@@ -134,9 +134,9 @@ fn condition(
     column: &str,
     kind: Kind,
     comparison: Comparison,
-    value: &Written,
+    value: &Literal,
 ) -> Result<Condition, QueryError> {
-    let Written { text, is_quoted } = value;
+    let Literal { text, is_quoted } = value;
     let is_text = matches!(kind, Kind::Text | Kind::Bytes);
     let is_equal = comparison == Comparison::Equal;
     if is_text {

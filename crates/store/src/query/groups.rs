@@ -9,7 +9,7 @@ use super::cell::{Cell, hexadecimal};
 use super::filter::{Filter, QueryError};
 use super::measure::Measure;
 use super::span::{TimeRange, time_column};
-use crate::table::Held;
+use crate::table::RowChunk;
 
 /// Groups at most; rows of later ones are counted as left out.
 const GROUP_COUNT_MAX: usize = 200_000;
@@ -252,7 +252,7 @@ pub struct Groups {
     pub rows: Vec<GroupsRow>,
     /// Groups that there are, of which these are some.
     pub matched: usize,
-    /// Rows that were looked at.
+    /// Rows that were searched.
     pub searched: usize,
     /// Rows of groups beyond the limit.
     pub left_out: u64,
@@ -291,7 +291,7 @@ impl GroupsQuery {
 
     /// Finds them.
     #[must_use]
-    pub fn run(&self, chunks: &[Held], schema: Schema) -> Groups {
+    pub fn run(&self, chunks: &[RowChunk], schema: Schema) -> Groups {
         let searched: usize = chunks.iter().map(|held| held.columns().row_count()).sum();
         let (groups, left_out) = if searched < ROWS_PER_THREAD {
             self.sums(chunks, schema)
@@ -318,11 +318,11 @@ impl GroupsQuery {
         Groups { rows, matched, searched, left_out }
     }
 
-    fn sums(&self, chunks: &[Held], schema: Schema) -> (Sums, u64) {
+    fn sums(&self, chunks: &[RowChunk], schema: Schema) -> (Sums, u64) {
         let time = time_column(schema);
         let (mut groups, mut left_out) = (Sums::new(), 0);
         let mut key: Vec<Key> = Vec::new();
-        for columns in chunks.iter().map(Held::columns) {
+        for columns in chunks.iter().map(RowChunk::columns) {
             for row in 0..columns.row_count() {
                 if !self.range.has(columns, time, row) || !self.filter.has(columns, row) {
                     continue;

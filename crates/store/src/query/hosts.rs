@@ -8,7 +8,7 @@ use engine::columns::Schema;
 use super::cell::{Cell, cell};
 use super::filter::Filter;
 use super::span::{TimeRange, time_column};
-use crate::table::Held;
+use crate::table::RowChunk;
 
 /// Which hosts are added up.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl HostsQuery {
 
     /// Adds up flows; nothing where the columns are none of flows.
     #[must_use]
-    pub fn run(&self, chunks: &[Held], schema: Schema) -> Option<Hosts> {
+    pub fn run(&self, chunks: &[RowChunk], schema: Schema) -> Option<Hosts> {
         let places = Places::of(schema)?;
         let mut found = Hosts::default();
         for held in chunks {
@@ -111,7 +111,7 @@ impl HostsQuery {
         Some(found)
     }
 
-    fn add(&self, places: &Places, held: &Held, row: usize, found: &mut Hosts) {
+    fn add(&self, places: &Places, held: &RowChunk, row: usize, found: &mut Hosts) {
         let rows = held.columns();
         let number = |place| match cell(rows, place, row) {
             Cell::Integer(value) => u64::try_from(value).unwrap_or(0),

@@ -17,7 +17,7 @@ const SUM_OF: [(&str, &[&str]); 2] =
 const LIKE_MIN: f64 = 0.75;
 
 /// What a name stands for.
-pub(super) enum Named {
+pub(super) enum Operand {
     /// One value of a row.
     Measure(Measure),
     /// Several values of a row.
@@ -31,7 +31,7 @@ pub struct Measure {
     columns: Vec<usize>,
 }
 
-impl Named {
+impl Operand {
     pub(super) fn find(schema: Schema, name: &str) -> Result<Self, QueryError> {
         let place = |name: &str| schema.iter().position(|field| field.name == name);
         if let Some(measure) = Measure::of(schema, name) {

@@ -13,7 +13,7 @@ mod span;
 mod value;
 
 pub use cell::{Cell, cell, hexadecimal};
-pub(crate) use ended::Ended;
+pub(crate) use ended::EndedFlows;
 pub use filter::{Filter, QueryError};
 pub use groups::{Aggregate, Groups, GroupsQuery, GroupsRow, Key, Number, OrderBy};
 pub use hosts::{HostSums, Hosts, HostsQuery};

@@ -8,7 +8,7 @@ use super::cell::Cell;
 use super::filter::{Filter, QueryError};
 use super::measure::Measure;
 use super::span::{TimeRange, time_column};
-use crate::table::{Held, View};
+use crate::table::{RowChunk, View};
 
 /// The order of rows: a column, and whether the largest come first.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,11 +51,11 @@ pub struct RowsQuery {
 
 /// Rows that were found.
 pub struct Rows {
-    chunks: Vec<Held>,
+    chunks: Vec<RowChunk>,
     found: Vec<(u32, u32)>,
     /// Rows that were wanted, of which these are some.
     pub matched: usize,
-    /// Rows that were looked at.
+    /// Rows that were searched.
     pub searched: usize,
 }
 
@@ -68,7 +68,7 @@ impl RowsQuery {
 
     /// Finds them in chunks of a schema.
     #[must_use]
-    pub fn run_on(&self, chunks: Vec<Held>, schema: Schema) -> Rows {
+    pub fn run_on(&self, chunks: Vec<RowChunk>, schema: Schema) -> Rows {
         let time = time_column(schema);
         let mut found: Vec<(u32, u32)> = Vec::new();
         let mut searched = 0;
@@ -87,7 +87,7 @@ impl RowsQuery {
             found.reverse();
         } else {
             let of = |&(chunk, row): &(u32, u32), measure: &Measure| {
-                let held: Option<&Held> = chunks.get(chunk as usize);
+                let held: Option<&RowChunk> = chunks.get(chunk as usize);
                 held.map_or(Cell::Null, |held| measure.cell(held.columns(), row as usize))
             };
             let compare = |one: &(u32, u32), other: &(u32, u32)| {

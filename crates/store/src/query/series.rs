@@ -9,7 +9,7 @@ use super::filter::Filter;
 use super::groups::{Aggregate, Key, Number, Sum};
 use super::measure::Measure;
 use super::span::{TimeRange, time_column};
-use crate::table::Held;
+use crate::table::RowChunk;
 
 /// Steps at most: more than a screen has columns.
 const STEP_COUNT_MAX: usize = 4_000;
@@ -46,7 +46,7 @@ pub struct Series {
     pub series: Vec<(Option<Key>, Vec<Option<Number>>)>,
     /// Rows that were wanted.
     pub matched: usize,
-    /// Rows that were looked at.
+    /// Rows that were searched.
     pub searched: usize,
 }
 
@@ -75,7 +75,7 @@ impl SeriesQuery {
 
     /// Puts them together.
     #[must_use]
-    pub fn run(&self, chunks: &[Held], schema: Schema) -> Series {
+    pub fn run(&self, chunks: &[RowChunk], schema: Schema) -> Series {
         let searched = chunks.iter().map(|held| held.columns().row_count()).sum();
         let none = |step_ns| Series {
             times: Vec::new(),
@@ -112,7 +112,7 @@ impl SeriesQuery {
     }
 
     /// Rows that are wanted: when, and where.
-    fn found(&self, chunks: &[Held], time: usize) -> Vec<(i64, u32, u32)> {
+    fn found(&self, chunks: &[RowChunk], time: usize) -> Vec<(i64, u32, u32)> {
         let mut found = Vec::new();
         for (chunk, held) in (0..).zip(chunks) {
             let columns = held.columns();
@@ -126,12 +126,12 @@ impl SeriesQuery {
         found
     }
 
-    fn key<'a>(&self, chunks: &'a [Held], chunk: u32, row: u32) -> Option<Cell<'a>> {
+    fn key<'a>(&self, chunks: &'a [RowChunk], chunk: u32, row: u32) -> Option<Cell<'a>> {
         let held = chunks.get(chunk as usize)?;
         self.by.as_ref().map(|by| by.cell(held.columns(), row as usize))
     }
 
-    fn value<'a>(&self, chunks: &'a [Held], chunk: u32, row: u32) -> Cell<'a> {
+    fn value<'a>(&self, chunks: &'a [RowChunk], chunk: u32, row: u32) -> Cell<'a> {
         let held = chunks.get(chunk as usize);
         match (&self.value, held) {
             (Some(value), Some(held)) => value.cell(held.columns(), row as usize),
@@ -140,7 +140,7 @@ impl SeriesQuery {
     }
 
     /// The largest series get their names.
-    fn names(&self, chunks: &[Held], found: &[(i64, u32, u32)]) -> Names {
+    fn names(&self, chunks: &[RowChunk], found: &[(i64, u32, u32)]) -> Names {
         if self.by.is_none() {
             return Names { names: Vec::new(), has_rest: true };
         }

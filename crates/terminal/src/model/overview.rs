@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use store::Held;
+use store::RowChunk;
 use store::query::cell;
 
 use super::{Model, Question, Sheet};
@@ -51,8 +51,8 @@ impl Model {
 }
 
 impl Overview {
-    fn put_traffic(&mut self, held: &[Held]) {
-        for rows in held.iter().map(Held::columns) {
+    fn put_traffic(&mut self, held: &[RowChunk]) {
+        for rows in held.iter().map(RowChunk::columns) {
             let place = |name: &str| rows.schema().iter().position(|field| field.name == name);
             let number = |name: &str, at| match place(name) {
                 Some(column) => cell(rows, column, at).number().unwrap_or(0.0),

@@ -213,7 +213,7 @@ fn latest(
     let mut flows: HashMap<String, Latest> = HashMap::new();
     let (mut newest_ns, mut period_ns) = (i64::MIN, 0);
     let mut starts = BTreeSet::new();
-    for (chunk, rows) in held.iter().map(store::Held::columns).enumerate() {
+    for (chunk, rows) in held.iter().map(store::RowChunk::columns).enumerate() {
         for at in (0..rows.row_count()).filter(|&at| filter.has(rows, at)) {
             let start_ns = start(rows, at);
             newest_ns = newest_ns.max(start_ns);

@@ -73,7 +73,7 @@ pub struct Settings {
 
 /// What a tap has recorded.
 #[derive(Clone, Debug, Default)]
-pub struct Recorded {
+pub struct TapReport {
     /// Frames in the capture.
     pub packets: u64,
     /// Their bytes on the wire.
@@ -95,12 +95,12 @@ pub struct Recorded {
 #[derive(Clone, Debug, Default)]
 pub struct RecordReport {
     /// Of each tap what was recorded, and what was counted beside it.
-    pub taps: Vec<(Recorded, TapCounts)>,
+    pub taps: Vec<(TapReport, TapCounts)>,
     /// Of each counter.
     pub counts: Vec<TapCounts>,
 }
 
-type Writing = JoinHandle<Result<Recorded, TestbedError>>;
+type Writing = JoinHandle<Result<TapReport, TestbedError>>;
 
 /// Taps that are open, from the moment of [`Recording::open`] until it is ended.
 #[derive(Debug)]
@@ -285,8 +285,8 @@ fn write_all(
     mut source: LiveSource,
     mut file: CaptureFile,
     window: &Window,
-) -> std::io::Result<Recorded> {
-    let mut recorded = Recorded::default();
+) -> std::io::Result<TapReport> {
+    let mut recorded = TapReport::default();
     while let Some(batch) = source.next_batch() {
         for frame in batch.frames().filter(|frame| window.holds(frame.record.timestamp)) {
             file.write(&frame)?;
@@ -304,7 +304,7 @@ fn write_all(
     Ok(recorded)
 }
 
-fn statistics(report: &Report, recorded: &Recorded, window: &Window) -> InterfaceStatistics {
+fn statistics(report: &Report, recorded: &TapReport, window: &Window) -> InterfaceStatistics {
     let (start, end) = window.bounds();
     InterfaceStatistics {
         timestamp: end,

@@ -42,7 +42,7 @@ pub struct BottleneckReport {
 
 /// A packet that has left its queue: when its last bit was sent.
 #[derive(Debug)]
-pub(super) struct Passed {
+pub(super) struct SentPacket {
     pub(super) packet: Vec<u8>,
     pub(super) tag: u64,
     pub(super) at_ns: u64,
@@ -126,7 +126,7 @@ impl Bottleneck {
         now_ns: u64,
         spare: &mut Vec<Vec<u8>>,
         teller: &mut Teller,
-    ) -> Option<Passed> {
+    ) -> Option<SentPacket> {
         while !self.is_idle && self.free_ns <= now_ns {
             let at_ns = self.free_ns;
             let left = self.router.leave(at_ns);
@@ -146,7 +146,7 @@ impl Bottleneck {
             }
             self.occupy(left.packet.len);
             self.last_ns = self.free_ns;
-            return Some(Passed { packet, tag: left.packet.tag, at_ns: self.free_ns });
+            return Some(SentPacket { packet, tag: left.packet.tag, at_ns: self.free_ns });
         }
         None
     }

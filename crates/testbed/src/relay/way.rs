@@ -6,7 +6,7 @@ use std::io;
 
 use packet::Span;
 
-use super::bottleneck::{Bottleneck, BottleneckReport, BottleneckSettings, Passed};
+use super::bottleneck::{Bottleneck, BottleneckReport, BottleneckSettings, SentPacket};
 use super::loss::Loss;
 use crate::TestbedError;
 use crate::lateness::Lateness;
@@ -166,7 +166,7 @@ impl Way {
         // What left before this came has to be asked before, since instants are in order.
         self.pass(now_ns, teller);
         match &mut self.before {
-            None => self.admit(Passed { packet: kept, tag: 0, at_ns: now_ns }, teller),
+            None => self.admit(SentPacket { packet: kept, tag: 0, at_ns: now_ns }, teller),
             Some(before) => self.spare.extend(before.arrive(kept, now_ns, teller)),
         }
     }
@@ -183,8 +183,8 @@ impl Way {
     }
 
     /// Decides on a packet that is on the link.
-    fn admit(&mut self, passed: Passed, teller: &mut Teller) {
-        let Passed { packet, tag, at_ns } = passed;
+    fn admit(&mut self, passed: SentPacket, teller: &mut Teller) {
+        let SentPacket { packet, tag, at_ns } = passed;
         let number = self.admitted;
         self.admitted += 1;
         let is_lost = self.loss.draw();

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use dualq::{Fate, Left};
+use dualq::{Departure, Fate};
 use l4s::trace::{Outcome, Record};
 use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
 use packet::wire::tcp_options::TcpOption;
@@ -42,7 +42,7 @@ pub struct FlowReport {
 
 /// What was followed.
 #[derive(Clone, Debug, Default)]
-pub struct Followed {
+pub struct TraceSummary {
     /// Flows, in the order of their numbers.
     pub flows: Vec<FlowReport>,
     /// Records.
@@ -98,7 +98,7 @@ pub(super) struct Following {
     flows: Vec<Flow>,
     pending: VecDeque<Pending>,
     now_ns: u64,
-    followed: Followed,
+    followed: TraceSummary,
 }
 
 impl Following {
@@ -110,7 +110,7 @@ impl Following {
             flows: Vec::new(),
             pending: VecDeque::new(),
             now_ns: 0,
-            followed: Followed::default(),
+            followed: TraceSummary::default(),
         }
     }
 
@@ -147,7 +147,7 @@ impl Following {
         Some(record)
     }
 
-    pub(super) fn end(self) -> Followed {
+    pub(super) fn end(self) -> TraceSummary {
         self.followed
     }
 
@@ -199,7 +199,7 @@ impl Following {
         self.pending.push_back(Pending { tag, record, end, is_done });
     }
 
-    fn left(&mut self, at_ns: u64, left: &Left) {
+    fn left(&mut self, at_ns: u64, left: &Departure) {
         let Some(pending) = find(&mut self.pending, left.packet.tag) else { return };
         pending.record.left_ns = Some(at_ns);
         pending.record.ecn_left = left.packet.ecn;
@@ -382,7 +382,7 @@ fn segment(head: &Head, ends: Ends, at: usize, len: u32) -> Option<Segment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dualq::{Arrival, DropCause, Ecn, Entered, OfQueue, Packet, Queue};
+    use dualq::{Arrival, DropCause, Ecn, EnqueueOutcome, OfQueue, Packet, Queue};
 
     /// A TCP segment of IPv4 between two hosts, with SACK blocks.
     fn packet(way: [u8; 2], numbers: [u32; 2], flags: u8, sack: &[(u32, u32)]) -> Vec<u8> {
@@ -421,13 +421,17 @@ mod tests {
             let packet = Packet { len: 1_040, ecn: Ecn::Ect1, tag: self.tag };
             self.following.note(&Note::Arrived {
                 arrival: Arrival { packet, at_ns },
-                entered: Entered { queue: Queue::L4s, dropped },
+                entered: EnqueueOutcome { queue: Queue::L4s, dropped },
                 found: OfQueue { l4s: 3, classic: 4 },
                 head: Head::of(&bytes),
             });
             if dropped.is_none() {
-                let left =
-                    Left { packet, queue: Queue::L4s, entered_ns: at_ns, fate: Fate::Sent(None) };
+                let left = Departure {
+                    packet,
+                    queue: Queue::L4s,
+                    entered_ns: at_ns,
+                    fate: Fate::Sent(None),
+                };
                 self.following.note(&Note::Left { at_ns: at_ns + 1, left: Some(left) });
                 let at_ns = Some(at_ns + 2);
                 self.following.note(&Note::Delivered { tag: self.tag, at_ns });

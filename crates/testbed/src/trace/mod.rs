@@ -10,12 +10,12 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use dualq::{Arrival, Entered, Left, OfQueue, Router, Settings, SettingsError};
-use l4s::journal::{ENTRY_LEN, Replayed};
+use dualq::{Arrival, Departure, EnqueueOutcome, OfQueue, Router, Settings, SettingsError};
+use l4s::journal::{ENTRY_LEN, ReplayOutcome};
 
 use crate::prefix::Prefix;
 
-pub use follow::{FlowReport, Followed};
+pub use follow::{FlowReport, TraceSummary};
 pub use writer::{TraceReport, Writing};
 
 /// What is written, and how hosts are numbered in it.
@@ -40,7 +40,7 @@ pub fn replay(
     seed: u64,
     start_ns: u64,
     journal: &[u8],
-) -> Result<Option<Replayed>, SettingsError> {
+) -> Result<Option<ReplayOutcome>, SettingsError> {
     let router = Router::new(settings, seed, start_ns)?;
     let is_whole = journal.len().is_multiple_of(ENTRY_LEN);
     Ok(is_whole.then(|| l4s::journal::replay(router, journal)))
@@ -80,9 +80,9 @@ impl Head {
 #[derive(Debug)]
 enum Note {
     /// It came to the router.
-    Arrived { arrival: Arrival, entered: Entered, found: OfQueue<u32>, head: Head },
+    Arrived { arrival: Arrival, entered: EnqueueOutcome, found: OfQueue<u32>, head: Head },
     /// The link was free.
-    Left { at_ns: u64, left: Option<Left> },
+    Left { at_ns: u64, left: Option<Departure> },
     /// It left the relay, or was lost on the link.
     Delivered { tag: u64, at_ns: Option<u64> },
     /// A packet of the other way left the relay.
@@ -117,7 +117,7 @@ impl Teller {
     pub(crate) fn arrived(
         &mut self,
         arrival: &Arrival,
-        entered: Entered,
+        entered: EnqueueOutcome,
         found: OfQueue<usize>,
         packet: &[u8],
     ) {
@@ -129,7 +129,7 @@ impl Teller {
     }
 
     #[inline]
-    pub(crate) fn left(&mut self, at_ns: u64, left: Option<&Left>) {
+    pub(crate) fn left(&mut self, at_ns: u64, left: Option<&Departure>) {
         let Some(telling) = &mut self.0 else { return };
         telling.note(Note::Left { at_ns, left: left.copied() });
     }

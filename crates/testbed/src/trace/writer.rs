@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use l4s::journal;
 use l4s::trace::MAGIC;
 
-use super::follow::{Followed, Following};
+use super::follow::{Following, TraceSummary};
 use super::{BATCHES_MAX, Note, Teller, TraceSettings};
 use crate::TestbedError;
 
@@ -18,7 +18,7 @@ use crate::TestbedError;
 #[derive(Clone, Debug)]
 pub struct TraceReport {
     /// Records of packets, and what is known of their flows.
-    pub followed: Followed,
+    pub followed: TraceSummary,
     /// Entries of the journal.
     pub entries: u64,
     /// Notes that were lost because the writer fell behind.
@@ -28,7 +28,7 @@ pub struct TraceReport {
 /// The thread that writes, until [`Self::end`].
 #[derive(Debug)]
 pub struct Writing {
-    thread: JoinHandle<Result<(Followed, u64), TestbedError>>,
+    thread: JoinHandle<Result<(TraceSummary, u64), TestbedError>>,
 }
 
 impl Writing {
@@ -76,7 +76,7 @@ impl Writer {
         mut self,
         to_write: &Receiver<Vec<Note>>,
         used: &Sender<Vec<Note>>,
-    ) -> Result<(Followed, u64), TestbedError> {
+    ) -> Result<(TraceSummary, u64), TestbedError> {
         for mut batch in to_write {
             for note in batch.drain(..) {
                 self.enter(&note)?;

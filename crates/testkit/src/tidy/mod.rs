@@ -9,6 +9,7 @@ pub mod laws;
 pub mod layout;
 pub mod names;
 pub mod packages;
+pub mod participles;
 pub mod phrases;
 pub mod shape;
 
@@ -58,6 +59,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "doors", check: laws::doors },
     Rule { name: "import_circle", check: circles::import_circle },
     Rule { name: "vague_name", check: names::vague_name },
+    Rule { name: "participle_name", check: participles::participle_name },
     Rule { name: "retired_phrase", check: phrases::retired_phrase },
     Rule { name: "file_len", check: shape::file_len },
     Rule { name: "front_len", check: shape::front_len },

@@ -29,7 +29,7 @@ use packet::{EcnControl, EcnFlowCounts, EcnRefusal, FlowSlot, OneWayFlow, Protoc
 
 use self::counts::{COUNTS_LEN, FLOW_COUNTS_LEN, flow_counts};
 use super::FLOW_COUNT_MAX;
-use super::attach::{Attaching, Tapped, attach, map, map_mut};
+use super::attach::{Attaching, TapDevice, attach, map, map_mut};
 use super::slots::{KEY_LEN as ENDS_LEN, key as key_of_ends};
 use crate::sys::{clock, interfaces};
 
@@ -37,7 +37,7 @@ pub use counts::EcnCounts;
 pub use error::{EcnError, EcnFault};
 pub use offloads::Offloads;
 
-/// Built from the source beside it by `make bpf`.
+/// Built from the source next to it by `make bpf`.
 const OBJECT: &[u8] = include_bytes_aligned!("../../../bpf/ecn.bpf.o");
 
 /// Ends, protocol, version of IP, and two bytes that are 0.
@@ -83,12 +83,12 @@ pub struct EcnFlow {
 
 /// A program that re-marks what one interface sends, and the flows that are named to it.
 pub struct EcnMarker {
-    device: Tapped,
+    device: TapDevice,
     settings: EcnSettings,
-    named: Mutex<Named>,
+    named: Mutex<MarkedFlows>,
 }
 
-struct Named {
+struct MarkedFlows {
     ebpf: Ebpf,
     budget_lasts: Span,
     places: BTreeMap<OneWayFlow, Place>,
@@ -120,7 +120,7 @@ impl EcnMarker {
             return Err(failed(EcnFault::FlowCountMax(flow_count_max)));
         }
         let attaching = || -> Result<Self, Attaching> {
-            let (device, _) = Tapped::new(interface)?;
+            let (device, _) = TapDevice::new(interface)?;
             let mut ebpf = EbpfLoader::new()
                 .map_max_entries("FLOWS", flow_count_max)
                 .map_max_entries("BUDGETS", flow_count_max)
@@ -130,7 +130,7 @@ impl EcnMarker {
             let mut words: Array<_, u32> = Array::try_from(map_mut(&mut ebpf, "SETTINGS")?)?;
             words.set(0, flags, 0)?;
             attach(&mut ebpf, "ecn", interface, TcAttachType::Egress, LinkOrder::last())?;
-            let named = Named {
+            let named = MarkedFlows {
                 ebpf,
                 budget_lasts: settings.budget_lasts,
                 places: BTreeMap::new(),
@@ -250,13 +250,13 @@ impl EcnMarker {
         EcnError::new(self.device.name(), fault)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Named> {
+    fn lock(&self) -> MutexGuard<'_, MarkedFlows> {
         // Each step leaves places and maps in agreement, or a place unused.
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Named {
+impl MarkedFlows {
     fn place_of(&self, flow: OneWayFlow) -> Result<Place, EcnFault> {
         self.places.get(&flow).copied().ok_or(EcnFault::NotNamed(flow))
     }

@@ -60,7 +60,7 @@ fn failed(device: &str, error: io::Error) -> EcnError {
 ///
 /// Three things it cannot do:
 /// - If this process is killed, nothing is put back: the [commands](Self::put_back_by) that do it
-///   are for whoever outlives it.
+///   are for its successors.
 /// - A connection that was open before keeps its limit until its route is looked up again;
 ///   `sysctl -w net.ipv4.route.flush=1` has that done for IPv4.
 /// - A program that has UDP datagrams segmented itself (`UDP_SEGMENT`, some QUIC servers), and

@@ -16,7 +16,9 @@ use capture::{Filter, ReadOptions, devices};
 use packet::Protocol;
 
 use super::{ECT1, NOT_ECT, attach, flow, frame, is_skipped, lasting, pass, sum, tcp4};
-use crate::lab::{self, Killed, Listener, Seen, add_pair, again, in_namespace, ip, wait_until};
+use crate::lab::{
+    self, CapturedFrame, KillGuard, Listener, add_pair, again, in_namespace, ip, wait_until,
+};
 
 /// Numbers of the programs at the egress of `wl0`.
 fn programs() -> Vec<u32> {
@@ -42,7 +44,7 @@ fn a_marker_that_is_killed_leaves_no_program_behind() {
         add_pair();
         let is_remarked = || pass(&[frame(tcp4(1), ECT1, 1)])[0][15] & 3 == NOT_ECT;
         assert!(!is_remarked() && programs().is_empty());
-        let mut holder = Killed(again(TEST, HOLDER, "env", &[]).spawn().unwrap());
+        let mut holder = KillGuard(again(TEST, HOLDER, "env", &[]).spawn().unwrap());
         wait_until(is_remarked);
         let attached = programs();
         assert_eq!(attached.len(), 1);
@@ -157,7 +159,7 @@ for _ in range(3): s.sendto(bytes(1000), ('192.0.2.2', 443))
         if !python(SEND) {
             return;
         }
-        let mut seen: Vec<Seen> = Vec::new();
+        let mut seen: Vec<CapturedFrame> = Vec::new();
         while seen.iter().map(|seen| usize::from(seen.segments)).sum::<usize>() < 30 {
             let more = listener.read(1);
             assert!(!more.is_empty(), "{seen:?}");
@@ -245,7 +247,7 @@ fn tcp_of_this_kernel_is_re_marked_packet_by_packet_without_offloads() {
         add_pair();
         let mut peer = again(TEST, PEER, "unshare", &["--net"]);
         let peer = peer.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
-        let mut peer = Killed(peer.unwrap());
+        let mut peer = KillGuard(peer.unwrap());
         let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).unwrap();
         wait_until(|| namespace(&peer.0.id().to_string()) != namespace("self"));
         ip(&format!("link set wl1 netns {}", peer.0.id()));

@@ -4,17 +4,17 @@ mod table;
 
 use cca::Model;
 use session::cca::naming::Namer;
-use session::cca::{Cca, Shown};
+use session::cca::{Cca, PeriodView};
 
-use super::Asked;
+use super::CcaRequest;
 use crate::alone;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::summary;
 
 /// Tells what flows of one capture or interface have in flight.
-pub(super) fn run(asked: &Asked<'_>, model: Option<Model>) -> Result<Status, Failure> {
-    let Asked { arguments, settings, clock, .. } = asked;
+pub(super) fn run(asked: &CcaRequest<'_>, model: Option<Model>) -> Result<Status, Failure> {
+    let CcaRequest { arguments, settings, clock, .. } = asked;
     let namer = model.map(Namer::of_flight).transpose();
     let namer = namer.map_err(|other| asked.refuse_model(other))?;
     let interface = arguments.interface.as_deref();
@@ -32,7 +32,7 @@ pub(super) fn run(asked: &Asked<'_>, model: Option<Model>) -> Result<Status, Fai
         return Ok(Status::Fine);
     }
     let (ways, outlet) = asked.ways(namer.as_ref(), &inputs, has_view);
-    let shown = outlet.map_or(Shown::Nothing, Shown::Flight);
+    let shown = outlet.map_or(PeriodView::Nothing, PeriodView::Flight);
     let cca = Cca::shown_by(settings.clone(), (*clock, namer), None, shown);
     let finished = alone::run(cca, ways, asked.typed(), inputs, opened)?;
     summary::finished(&finished, arguments.input.quiet)

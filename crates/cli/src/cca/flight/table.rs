@@ -5,25 +5,25 @@ use std::io::{self, Write as _};
 use cca::flight::FlightPeriod;
 use packet::SlotClock;
 
-use session::cca::flight::Told;
+use session::cca::flight::FlightReport;
 
-use crate::cca::printed::{self, Shown};
+use crate::cca::printed::{self, PrintablePeriod};
 use crate::top::grouped;
 
-impl Shown for Told {
+impl PrintablePeriod for FlightReport {
     fn print(&self, clock: SlotClock, controls: &[String]) -> io::Result<()> {
         print(self, clock, controls)
     }
 }
 
-fn print(told: &Told, clock: SlotClock, controls: &[String]) -> io::Result<()> {
+fn print(told: &FlightReport, clock: SlotClock, controls: &[String]) -> io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "from {}, one tap", clock.start(told.period.start))?;
     writeln!(out, "{}\n", lines(told, clock, controls))?;
     Ok(())
 }
 
-fn lines(told: &Told, clock: SlotClock, controls: &[String]) -> String {
+fn lines(told: &FlightReport, clock: SlotClock, controls: &[String]) -> String {
     const TITLES: [&str; 6] = ["flow", "Mbit/s", "RTT ms", "resent", "flight bytes", "highest"];
     let seconds = printed::seconds(clock, told.period);
     let rows = told.flows.iter().map(|flow| cells(flow, seconds)).zip(told.named.iter().copied());

@@ -6,9 +6,9 @@ use std::ops::Range;
 use packet::{Batch, Frame, Timestamp};
 
 use super::super::extract::{FlowMark, FlowPacket};
-use super::super::rest::Left;
+use super::super::rest::RemainingFlows;
 use super::super::slab::FlowSlot;
-use super::super::table::Ended;
+use super::super::table::FlowEnd;
 use super::labels::{LabelKind, Labels};
 use super::now::Now;
 
@@ -82,7 +82,7 @@ pub trait Lens {
 
     /// Flows have ended, after their last packets. Their slots stand for them until this returns.
     #[inline]
-    fn on_ended(&mut self, _ended: &[Ended], _labels: &mut Labels) {}
+    fn on_ended(&mut self, _ended: &[FlowEnd], _labels: &mut Labels) {}
 
     /// All frames of a batch were taken in: what is worth gathering is done here. It must not show
     /// in what is computed, as batches are cut anywhere.
@@ -101,21 +101,21 @@ pub trait Lens {
     #[inline]
     fn on_marked(&mut self, _mark: FlowMark) {}
 
-    /// Whether it is asked for what goes on now: then [`on_asked`](Self::on_asked) follows the end
-    /// of the batch.
+    /// Whether it is asked for open flows and counts: then [`on_asked`](Self::on_asked) follows the
+    /// end of the batch.
     #[inline]
     fn is_asked(&self) -> bool {
         false
     }
 
-    /// Hands over what goes on now, in little time: packets wait. Nothing that is computed may
+    /// Hands over open flows and counts, in little time: packets wait. Nothing that is computed may
     /// depend on it, as it comes at any time.
     #[inline]
     fn on_asked(&mut self, _now: &Now<'_>) {}
 
-    /// The input has ended, and its last mark was told. These flows had not ended.
+    /// The input has ended, and its last mark was delivered. These flows had not ended.
     #[inline]
-    fn on_left(&mut self, _left: &Left<'_>, _labels: &Labels) {}
+    fn on_left(&mut self, _left: &RemainingFlows<'_>, _labels: &Labels) {}
 }
 
 /// Lenses in an order in which each comes after those whose labels it reads.
@@ -204,7 +204,7 @@ impl<L: Lens + ?Sized> Lens for Lenses<L> {
         self.0.iter_mut().for_each(|lens| lens.on_source(index));
     }
 
-    fn on_ended(&mut self, ended: &[Ended], labels: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], labels: &mut Labels) {
         self.0.iter_mut().for_each(|lens| lens.on_ended(ended, labels));
     }
 
@@ -224,7 +224,7 @@ impl<L: Lens + ?Sized> Lens for Lenses<L> {
         self.0.iter_mut().for_each(|lens| lens.on_marked(mark));
     }
 
-    fn on_left(&mut self, left: &Left<'_>, labels: &Labels) {
+    fn on_left(&mut self, left: &RemainingFlows<'_>, labels: &Labels) {
         self.0.iter_mut().for_each(|lens| lens.on_left(left, labels));
     }
 

@@ -11,7 +11,7 @@ mod prepared;
 pub use labels::{LabelKind, Labels};
 pub use lens::{LabelClash, LabelUse, Lens, Lenses, Piece};
 pub use now::Now;
-pub use prepared::{Prepared, Preparer};
+pub use prepared::{PreparedBatches, Preparer};
 
 use std::mem::take;
 use std::ops::Range;
@@ -21,9 +21,9 @@ use packet::{BATCH_LEN_MAX, Batch, HashSeed, Timestamp};
 use super::extract::{FlowClock, FlowMark, FlowPacket, MarkKind};
 use super::options::FlowOptions;
 use super::record::FlowCounts;
-use super::rest::Left;
+use super::rest::RemainingFlows;
 use super::slab::FlowSlot;
-use super::table::{Ended, FlowTable};
+use super::table::{FlowEnd, FlowTable};
 use crate::group::Outcome;
 use prepared::Part;
 
@@ -51,11 +51,11 @@ pub struct Pass<L> {
     slots: Vec<FlowSlot>,
     /// Where the piece begins in its batch.
     start: usize,
-    just_ended: Vec<Ended>,
+    just_ended: Vec<FlowEnd>,
 }
 
 /// What is left of a pass.
-pub struct PassDone<L> {
+pub struct PassOutcome<L> {
     /// Who looked.
     pub lens: L,
     /// Packets by what was done with them.
@@ -96,7 +96,7 @@ impl<L: Lens> Pass<L> {
 
     /// Takes in the packets of the flows that are a part of those that were prepared. Its pieces
     /// have no other frames.
-    pub fn on_part(&mut self, prepared: &Prepared, part: usize) {
+    pub fn on_part(&mut self, prepared: &PreparedBatches, part: usize) {
         let Some(Part { packets, places }) = prepared.parts.get(part) else { return };
         let batch = prepared.whole();
         let mut start = 0;
@@ -126,7 +126,7 @@ impl<L: Lens> Pass<L> {
         }
     }
 
-    /// Between batches there is time to say what goes on.
+    /// Between batches there is time to report open flows.
     #[inline]
     fn answer(&mut self, time: Timestamp) {
         if self.lens.is_asked() {
@@ -158,14 +158,14 @@ impl<L: Lens> Pass<L> {
 
     /// The input has ended.
     #[must_use]
-    pub fn finish(self) -> PassDone<L> {
+    pub fn finish(self) -> PassOutcome<L> {
         let last = self.clock.last_mark();
         self.finish_at(last)
     }
 
     /// The input of a part has ended, with this mark.
     #[must_use]
-    pub fn finish_at(mut self, last: FlowMark) -> PassDone<L> {
+    pub fn finish_at(mut self, last: FlowMark) -> PassOutcome<L> {
         if self.has_flows {
             self.lens.on_mark(last, &mut self.labels);
             self.lens.on_marked(last);
@@ -175,13 +175,13 @@ impl<L: Lens> Pass<L> {
             counts.add_parts(reason, packets, bytes);
         });
         if has_flows {
-            lens.on_left(&Left::new(&table, last.watermark), &labels);
+            lens.on_left(&RemainingFlows::new(&table, last.watermark), &labels);
         }
         let (time, late, clock_steps) = (last.watermark, clock.late, clock.steps);
         let (is_last, ended) = (true, &counts);
         let now = Now { table: &table, time, outcome: &outcome, ended, late, clock_steps, is_last };
         lens.on_asked(&now);
-        PassDone { lens, outcome, clock, counts }
+        PassOutcome { lens, outcome, clock, counts }
     }
 
     /// Takes in the frames that wait, up to this record of the batch.

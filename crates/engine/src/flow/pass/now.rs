@@ -1,4 +1,4 @@
-//! What goes on in a pass, between two batches.
+//! Open flows and counts of a pass, between two batches.
 
 use std::ops::Range;
 

@@ -13,7 +13,7 @@ use crate::partition::Partition;
 
 /// Some batches, copied: they outlive their source's next one, and cross threads.
 #[derive(Default)]
-pub struct Prepared {
+pub struct PreparedBatches {
     frame_count: usize,
     bytes: Vec<u8>,
     records: Vec<Record>,
@@ -33,7 +33,7 @@ pub(super) struct Part {
     pub(super) places: Vec<usize>,
 }
 
-impl Prepared {
+impl PreparedBatches {
     /// All frames, as one batch that may be longer than [`BATCH_LEN_MAX`].
     pub(super) fn whole(&self) -> Batch<'_> {
         Batch { bytes: &self.bytes, records: &self.records, tick: None }
@@ -103,7 +103,7 @@ const HEADERS_LEN: usize = 256;
 
 impl Preparer {
     /// Before the first frame. Where there is no part, frames are copied and no more; behind their
-    /// headers `payload_len_max` bytes of each, as nobody looks at others, and where that is
+    /// headers `payload_len_max` bytes of each, as no other ones are needed, and where that is
     /// nothing none is copied: then parts have the packets of their flows alone.
     #[must_use]
     pub fn new(
@@ -117,7 +117,7 @@ impl Preparer {
     }
 
     /// Adds the frames of a batch.
-    pub fn add(&mut self, batch: &Batch<'_>, into: &mut Prepared) {
+    pub fn add(&mut self, batch: &Batch<'_>, into: &mut PreparedBatches) {
         debug_assert!(batch.tick.is_none(), "of captures");
         into.parts.resize_with(self.part_count, Part::default);
         for frame in batch.frames() {
@@ -146,7 +146,7 @@ impl Preparer {
     }
 
     /// Nothing is added to these any more: they are the outcome of the packets so far.
-    pub fn close(&self, into: &mut Prepared) {
+    pub fn close(&self, into: &mut PreparedBatches) {
         let (outcome, late, steps) = &mut into.so_far;
         outcome.clone_from(&self.outcome);
         (*late, *steps) = (self.clock.late, self.clock.steps);

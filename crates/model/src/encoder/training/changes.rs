@@ -38,7 +38,7 @@ fn sigmoid(x: f32) -> f32 {
 
 /// Sums over a minibatch, and what each change adds to them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct BatchSums {
     /// The slopes of what is right, and of what is predicted, by change.
     slopes: Vec<(f32, f32)>,
     right: f32,
@@ -46,7 +46,7 @@ pub(super) struct Counted {
     sharp: f32,
 }
 
-impl Counted {
+impl BatchSums {
     /// Takes one change: the difference of its latencies as predicted, and for how many it counts.
     pub(super) fn count(&mut self, change: &Change, difference: f32, share: f32, softness: f32) {
         let rise = sigmoid((difference - change.threshold) / softness);

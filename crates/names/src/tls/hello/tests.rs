@@ -1,15 +1,15 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tls::made::{Made, alpn, list, server_name, vector, versions};
+use crate::tls::made::{HelloSpec, alpn, list, server_name, vector, versions};
 
-fn read(made: &Made) -> String {
+fn read(made: &HelloSpec) -> String {
     Hello::new(&made.message()).unwrap().to_string()
 }
 
 #[test]
 fn a_hello_says_what_was_put_into_it() {
-    let made = Made::default();
+    let made = HelloSpec::default();
     let message = made.message();
     let hello = Hello::new(&message).unwrap();
     assert_eq!(
@@ -43,7 +43,7 @@ fn the_hello_of_rfc_9001_is_read() {
 
 #[test]
 fn a_hello_of_tls_1_0_needs_no_extensions() {
-    let made = Made { version: 0x0301, cipher_suites: vec![5, 4], extensions: Vec::new() };
+    let made = HelloSpec { version: 0x0301, cipher_suites: vec![5, 4], extensions: Vec::new() };
     let message = made.message();
     let hello = Hello::new(&message).unwrap();
     assert_eq!(hello.to_string(), "client hello, version 0x0301");
@@ -58,20 +58,20 @@ fn grease_has_sixteen_values() {
     let values: Vec<_> = (0..=u16::MAX).filter(|&value| is_grease(value)).collect();
     assert_eq!(values.len(), 16);
     assert_eq!((values[0], values[1], values[15]), (0x0a0a, 0x1a1a, 0xfafa));
-    let only_grease = Made::default().with(43, Some(versions(&[0x1a1a])));
+    let only_grease = HelloSpec::default().with(43, Some(versions(&[0x1a1a])));
     assert_eq!(Hello::new(&only_grease.message()).unwrap().version(), 0);
 }
 
 #[test]
 fn ech_is_offered_by_its_extension() {
-    let made = Made::default().with(0xfe0d, Some(vec![0; 8]));
+    let made = HelloSpec::default().with(0xfe0d, Some(vec![0; 8]));
     assert!(read(&made).ends_with(", ech"));
 }
 
 #[test]
 fn what_is_no_hello_is_refused() {
     assert_eq!(Hello::new(&[2, 0, 0, 0]).unwrap_err(), Fault::NotAHello);
-    let mut message = Made::default().message();
+    let mut message = HelloSpec::default().message();
     // The length of the session identifier reaches past the message.
     message[38] = 255;
     message.truncate(60);
@@ -81,7 +81,7 @@ fn what_is_no_hello_is_refused() {
 
 #[test]
 fn an_extension_past_the_list_of_extensions_is_refused() {
-    let mut message = Made::default().with(0xfe0d, Some(vec![0; 8])).message();
+    let mut message = HelloSpec::default().with(0xfe0d, Some(vec![0; 8])).message();
     let len = message.len();
     // The length of the last extension.
     message[len - 9] = 9;
@@ -110,7 +110,7 @@ fn a_fault_in_one_extension_leaves_the_others() {
         (13, list(&[]), Fault::SignatureAlgorithmsWrong),
     ];
     for (kind, data, fault) in cases {
-        let message = Made::default().with(kind, Some(data.clone())).message();
+        let message = HelloSpec::default().with(kind, Some(data.clone())).message();
         let hello = Hello::new(&message).unwrap();
         assert_eq!(hello.fault(), Some(fault), "{kind}: {data:?}");
         assert_eq!(hello.server_name().is_some(), kind != 0, "{kind}: {data:?}");
@@ -122,18 +122,18 @@ fn a_fault_in_one_extension_leaves_the_others() {
 #[test]
 fn names_of_up_to_255_bytes_and_other_kinds_of_names_pass() {
     let name = [b'a'; NAME_LEN_MAX];
-    let message = Made::default().with(0, Some(server_name(&name))).message();
+    let message = HelloSpec::default().with(0, Some(server_name(&name))).message();
     assert_eq!(Hello::new(&message).unwrap().server_name(), Some(&name[..]));
     let second = vector(&[&[7, 0, 1, 9, 0], &vector(b"b.example")[..]].concat());
-    let message = Made::default().with(0, Some(second)).message();
+    let message = HelloSpec::default().with(0, Some(second)).message();
     assert_eq!(Hello::new(&message).unwrap().server_name(), Some(&b"b.example"[..]));
     let odd = server_name(b"a\n\xff.example");
-    assert!(read(&Made::default().with(0, Some(odd))).contains("name a\\n\\xff.example"));
+    assert!(read(&HelloSpec::default().with(0, Some(odd))).contains("name a\\n\\xff.example"));
 }
 
 #[test]
 fn of_two_extensions_the_first_one_holds() {
-    let mut made = Made::default();
+    let mut made = HelloSpec::default();
     made.extensions.push((0, server_name(b"other.example")));
     let message = made.message();
     let hello = Hello::new(&message).unwrap();
@@ -143,7 +143,7 @@ fn of_two_extensions_the_first_one_holds() {
 
 #[test]
 fn bytes_behind_the_message_are_not_looked_at_and_within_it_are_named() {
-    let mut message = Made::default().message();
+    let mut message = HelloSpec::default().message();
     message.extend([0; 5]);
     assert_eq!(Hello::new(&message).unwrap().fault(), None);
     let len = u16::try_from(message.len() - 4).unwrap();
@@ -154,7 +154,7 @@ fn bytes_behind_the_message_are_not_looked_at_and_within_it_are_named() {
 proptest! {
     #[test]
     fn a_prefix_says_less_and_nothing_else(cut in 0_usize..600) {
-        let message = Made::default().message();
+        let message = HelloSpec::default().message();
         let whole = Hello::new(&message).unwrap();
         let part = Hello::new(&message[..cut.min(message.len())]).unwrap();
         prop_assert_eq!(part.is_cut(), cut < message.len());
@@ -170,7 +170,7 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..200),
         place in 0_usize..400, byte: u8,
     ) {
-        let mut message = Made::default().message();
+        let mut message = HelloSpec::default().message();
         if let Some(target) = message.get_mut(place) {
             *target = byte;
         }

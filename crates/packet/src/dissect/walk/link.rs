@@ -117,8 +117,8 @@ impl Walk<'_> {
     }
 
     /// Labels do not say what they carry. As every reader does, take the first
-    /// nibble for a version; else take Ethernet, behind a control word or at
-    /// once, where its EtherType makes sense. A guess is never a fault.
+    /// nibble for a version; else take Ethernet, behind a control word or without
+    /// one, where its EtherType makes sense. A guess is never a fault.
     fn below_mpls(&mut self) -> Next {
         let bytes = self.captured();
         match bytes.first() {

@@ -95,7 +95,7 @@ impl Walk<'_> {
     }
 
     /// Ends the enclosing layer where the IP header at the position says. An
-    /// end past the enclosing one is a fault, told once: what is missing
+    /// end past the enclosing one is a fault, reported once: what is missing
     /// inside is missing for the same reason.
     fn bound(&mut self, total_len: usize, cause: Malformed) {
         let fits = total_len <= self.remaining();

@@ -1,4 +1,4 @@
-//! Steps into tunnels. Until a network header inside holds, `layers` go on
+//! Steps into tunnels. Until a network header inside holds, `layers` continue
 //! describing the outer one.
 
 use super::{Next, Walk};

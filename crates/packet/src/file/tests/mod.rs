@@ -8,7 +8,7 @@ mod property;
 use super::{Decoder, FileFault, FrameHeader, Item, Magic, Stop};
 
 /// Decodes a whole file: frames with their bytes, blocks, and why it ended.
-pub(super) struct Decoded {
+pub(super) struct DecodedFile {
     pub(super) decoder: Decoder,
     pub(super) frames: Vec<(FrameHeader, Vec<u8>)>,
     pub(super) comments: Vec<Vec<String>>,
@@ -16,14 +16,14 @@ pub(super) struct Decoded {
     pub(super) fault: Option<FileFault>,
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Decoded {
+pub(super) fn decode(bytes: &[u8]) -> DecodedFile {
     let (decoder, start) = Decoder::new(bytes).unwrap();
     decode_from(decoder, bytes, start)
 }
 
-pub(super) fn decode_from(decoder: Decoder, bytes: &[u8], start: usize) -> Decoded {
+pub(super) fn decode_from(decoder: Decoder, bytes: &[u8], start: usize) -> DecodedFile {
     let (mut at, frames, comments, boundaries) = (start, Vec::new(), Vec::new(), Vec::new());
-    let mut decoded = Decoded { decoder, frames, comments, boundaries, fault: None };
+    let mut decoded = DecodedFile { decoder, frames, comments, boundaries, fault: None };
     while at < bytes.len() {
         decoded.boundaries.push(at);
         let rest = &bytes[at..];

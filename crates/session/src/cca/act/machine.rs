@@ -9,7 +9,7 @@ use capture::tap::FlowSteer;
 use serde_json::Value;
 
 use super::ActError;
-use super::tc::{self, Found};
+use super::tc::{self, DeviceQdisc};
 use crate::Environment;
 use crate::cca::live::Device;
 use crate::guard::{Guard, Lock, PROGRAM_PATHS};
@@ -57,8 +57,8 @@ impl Machine {
     }
 
     /// What stands there.
-    pub(super) fn found(&self, shown: &Value) -> Result<Found, ActError> {
-        Found::read(shown).ok_or_else(|| ActError::Unknown { device: self.name.clone() })
+    pub(super) fn found(&self, shown: &Value) -> Result<DeviceQdisc, ActError> {
+        DeviceQdisc::read(shown).ok_or_else(|| ActError::Unknown { device: self.name.clone() })
     }
 
     /// Runs commands of `tc`, one after the other.
@@ -101,8 +101,8 @@ impl Machine {
         self.undo_found(&found)
     }
 
-    pub(super) fn undo_found(&self, found: &Found) -> Result<Option<String>, ActError> {
-        let Found::Ours { under } = found else { return Ok(None) };
+    pub(super) fn undo_found(&self, found: &DeviceQdisc) -> Result<Option<String>, ActError> {
+        let DeviceQdisc::Ours { under } = found else { return Ok(None) };
         let end = tc::end(&self.name, under.as_ref());
         self.run(std::slice::from_ref(&end))?;
         Ok(Some(end))

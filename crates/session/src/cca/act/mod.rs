@@ -18,10 +18,10 @@ use packet::{SlotClock, Span, Timestamp};
 use serde_json::{Value, json};
 
 use super::live::ends;
-use super::rows::Told;
+use super::rows::QueueReport;
 use crate::clock::Clock;
 use events::Events;
-use tc::{Found, Queue};
+use tc::{DeviceQdisc, Queue};
 
 pub use by::By;
 pub use error::ActError;
@@ -99,14 +99,14 @@ impl Act {
         let mut events = Events::new(out, is_dry);
         let mut shown = machine.show()?;
         let mut found = machine.found(&shown)?;
-        if let Found::Ours { under } = &found {
+        if let DeviceQdisc::Ours { under } = &found {
             let command = tc::end(machine.name(), under.as_ref());
             let fields = json!({"device": machine.name(), "commands": [command]});
             events.put((clock.realtime)(), "undo", "left by a killed run", fields)?;
             if is_dry {
                 found = match under.clone() {
-                    Some(tbf) => Found::Tbf(tbf),
-                    None => Found::Default { kind: String::from("default") },
+                    Some(tbf) => DeviceQdisc::Tbf(tbf),
+                    None => DeviceQdisc::Default { kind: String::from("default") },
                 };
             } else {
                 machine.undo_found(&found)?;
@@ -140,12 +140,12 @@ impl Act {
     }
 
     /// Puts our classes where the queue was.
-    fn cut(&mut self, is_dry: bool, found: &Found, waiting: u64) -> Result<(), ActError> {
+    fn cut(&mut self, is_dry: bool, found: &DeviceQdisc, waiting: u64) -> Result<(), ActError> {
         let commands = self.queue.begin();
         let stood = match found {
-            Found::Tbf(tbf) => format!("tbf, class {}", tbf.class),
-            Found::Default { kind } | Found::Other { kind, .. } => kind.clone(),
-            Found::Ours { .. } => String::new(),
+            DeviceQdisc::Tbf(tbf) => format!("tbf, class {}", tbf.class),
+            DeviceQdisc::Default { kind } | DeviceQdisc::Other { kind, .. } => kind.clone(),
+            DeviceQdisc::Ours { .. } => String::new(),
         };
         let fields = json!({
             "device": self.machine.name(), "found": stood, "rate_bit": self.queue.rate_bit,
@@ -167,7 +167,7 @@ impl Act {
     ///
     /// # Errors
     /// [`ActError`]: what `tc` refuses, or events that cannot be written.
-    pub fn look(&mut self, told: &Told, clock: SlotClock) -> Result<(), ActError> {
+    pub fn look(&mut self, told: &QueueReport, clock: SlotClock) -> Result<(), ActError> {
         let time = clock.start(told.period.end());
         self.read_names(time)?;
         let mut seen = Vec::with_capacity(told.flows.len());
@@ -326,21 +326,21 @@ impl Drop for Act {
 }
 
 /// How the queue is to be cut, where that can be.
-fn queue(settings: &ActSettings, device: &str, found: &Found) -> Result<Queue, ActError> {
+fn queue(settings: &ActSettings, device: &str, found: &DeviceQdisc) -> Result<Queue, ActError> {
     let device = || device.to_owned();
     let (under, rate_bit) = match (found, settings.rate_bit) {
-        (Found::Tbf(tbf), None) => (Some(tbf.clone()), tbf.rate_bit),
-        (Found::Tbf(tbf), Some(_)) => {
+        (DeviceQdisc::Tbf(tbf), None) => (Some(tbf.clone()), tbf.rate_bit),
+        (DeviceQdisc::Tbf(tbf), Some(_)) => {
             return Err(ActError::RateOfTbf { device: device(), rate_bit: tbf.rate_bit });
         }
-        (Found::Default { .. } | Found::Ours { .. }, Some(rate)) => (None, rate),
-        (Found::Default { kind }, None) => {
+        (DeviceQdisc::Default { .. } | DeviceQdisc::Ours { .. }, Some(rate)) => (None, rate),
+        (DeviceQdisc::Default { kind }, None) => {
             return Err(ActError::RateUnknown { device: device(), kind: Some(kind.clone()) });
         }
-        (Found::Ours { .. }, None) => {
+        (DeviceQdisc::Ours { .. }, None) => {
             return Err(ActError::RateUnknown { device: device(), kind: None });
         }
-        (Found::Other { kind, handle }, _) => {
+        (DeviceQdisc::Other { kind, handle }, _) => {
             let (kind, handle) = (kind.clone(), handle.clone());
             return Err(ActError::Operators { device: device(), kind, handle });
         }

@@ -25,7 +25,7 @@ const ROUND_MAX: u64 = 32;
 
 /// What stands on a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Found {
+pub(super) enum DeviceQdisc {
     /// What the kernel puts there by itself.
     Default { kind: String },
     /// A token bucket with a plain queue.
@@ -45,7 +45,7 @@ pub(super) struct Tbf {
     pub(super) limit_bytes: u64,
 }
 
-impl Found {
+impl DeviceQdisc {
     /// Reads what `tc -j -s -r qdisc show dev DEV invisible` prints.
     pub(super) fn read(shown: &Value) -> Option<Self> {
         let all = shown.as_array()?;
@@ -214,24 +214,27 @@ mod tests {
     #[test]
     fn what_stands_there_is_told_apart() {
         let none = json!([{"kind": "noqueue", "handle": "0:", "root": true, "options": {}}]);
-        assert_eq!(Found::read(&none), Some(Found::Default { kind: "noqueue".into() }));
+        assert_eq!(DeviceQdisc::read(&none), Some(DeviceQdisc::Default { kind: "noqueue".into() }));
         let bucket = Tbf { class: "1:1".into(), rate_bit: 20_000_000, limit_bytes: 100_000 };
         let fifo =
             json!({"kind": "bfifo", "handle": "0:", "parent": "1:1", "options": {"limit": 90_000}});
         let other = Tbf { limit_bytes: 90_000, ..bucket.clone() };
-        assert_eq!(Found::read(&json!([tbf(), fifo])), Some(Found::Tbf(other)));
+        assert_eq!(DeviceQdisc::read(&json!([tbf(), fifo])), Some(DeviceQdisc::Tbf(other)));
         assert_eq!(waiting(&json!([tbf()])), 3);
         let ours = json!({"kind": "htb", "handle": "cca:", "parent": "1:1", "options": {}});
-        assert_eq!(Found::read(&json!([tbf(), ours])), Some(Found::Ours { under: Some(bucket) }));
+        assert_eq!(
+            DeviceQdisc::read(&json!([tbf(), ours])),
+            Some(DeviceQdisc::Ours { under: Some(bucket) })
+        );
         let ours = json!([{"kind": "htb", "handle": "cca:", "root": true, "options": {}}]);
-        assert_eq!(Found::read(&ours), Some(Found::Ours { under: None }));
+        assert_eq!(DeviceQdisc::read(&ours), Some(DeviceQdisc::Ours { under: None }));
         let codel = json!({"kind": "fq_codel", "handle": "2:", "parent": "1:1", "options": {}});
-        let other = Found::Other { kind: "fq_codel".into(), handle: "2:".into() };
-        assert_eq!(Found::read(&json!([tbf(), codel])), Some(other));
+        let other = DeviceQdisc::Other { kind: "fq_codel".into(), handle: "2:".into() };
+        assert_eq!(DeviceQdisc::read(&json!([tbf(), codel])), Some(other));
         let htb = json!([{"kind": "htb", "handle": "1:", "root": true, "options": {}}]);
-        let other = Found::Other { kind: "htb".into(), handle: "1:".into() };
-        assert_eq!(Found::read(&htb), Some(other));
-        assert_eq!(Found::read(&json!([])), None);
+        let other = DeviceQdisc::Other { kind: "htb".into(), handle: "1:".into() };
+        assert_eq!(DeviceQdisc::read(&htb), Some(other));
+        assert_eq!(DeviceQdisc::read(&json!([])), None);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::sync::mpsc::SyncSender;
 
 use engine::flow::pass::{LabelUse, Labels, Lens, Now, Piece};
-use engine::flow::{Ended, FlowPacket, PerFlow, SideSlab};
+use engine::flow::{FlowEnd, FlowPacket, PerFlow, SideSlab};
 
 use super::Cca;
 use crate::application::{Application as _, Closing, Count, Refusal, Watcher};
 use crate::cca::live::Choice;
-use crate::done::Done;
+use crate::done::RunTotals;
 use crate::rules::{Following, InForce};
 
 /// What the taps know of a flow; nothing as long as it is one that no rule is about.
@@ -59,7 +59,7 @@ impl Lens for Choosing {
         }
     }
 
-    fn on_ended(&mut self, ended: &[Ended], _: &mut Labels) {
+    fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {
         for ended in ended.iter().filter(|ended| self.said.kept(ended.slot).0.is_some()) {
             if self.choices.try_send(Choice::Ended(ended.record.key)).is_err() {
                 self.put_off += 1;
@@ -78,7 +78,7 @@ impl Watcher for Choosing {
         vec![Count::total("choices_put_off", about, self.put_off)]
     }
 
-    fn close(self: Box<Self>, flows: &Done) -> Result<Closing, Refusal> {
+    fn close(self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
         let lines = match self.put_off {
             0 => String::new(),
             count => format!(
@@ -86,6 +86,6 @@ impl Watcher for Choosing {
             ),
         };
         let outcome = flows.outcome.clone();
-        Ok(Closing { outcome, key: Done::KEY, lines, ..Closing::default() })
+        Ok(Closing { outcome, key: RunTotals::KEY, lines, ..Closing::default() })
     }
 }

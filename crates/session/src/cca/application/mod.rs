@@ -18,7 +18,7 @@ use packet::SlotClock;
 pub use two_interfaces::Devices;
 
 use super::naming::{Namer, OtherTaps};
-use super::period::PeriodTold;
+use super::period::PeriodReport;
 use super::settings::{CcaSettings, SettingsError, Taps};
 use super::taps::Downstream;
 use super::{flight, read_model, rows};
@@ -40,19 +40,19 @@ pub struct Cca {
     /// Devices of both taps.
     #[cfg(all(target_os = "linux", feature = "tap"))]
     devices: Option<two_interfaces::Devices>,
-    shown: Shown,
+    shown: PeriodView,
 }
 
 /// What a front door is shown of periods, besides rows.
 #[derive(Default)]
-pub enum Shown {
+pub enum PeriodView {
     /// Nothing.
     #[default]
     Nothing,
     /// What flows have in flight beyond one tap.
-    Flight(Outlet<Vec<flight::Told>>),
+    Flight(Outlet<Vec<flight::FlightReport>>),
     /// What flows have in a queue between two taps.
-    Queue(Outlet<Vec<rows::Told>>),
+    Queue(Outlet<Vec<rows::QueueReport>>),
 }
 
 impl Cca {
@@ -63,7 +63,7 @@ impl Cca {
         settings: CcaSettings,
         (clock, namer): (SlotClock, Option<Namer>),
         downstream: Option<Downstream>,
-        shown: Shown,
+        shown: PeriodView,
     ) -> Self {
         let taps = settings.taps(false);
         Self { downstream, shown, ..Self::new(settings, clock, namer, taps) }
@@ -76,7 +76,7 @@ impl Cca {
         settings: CcaSettings,
         (clock, namer): (SlotClock, Option<Namer>),
         devices: Devices,
-        shown: Shown,
+        shown: PeriodView,
     ) -> Self {
         let taps = settings.taps(true);
         let devices = Some(devices);
@@ -98,7 +98,7 @@ impl Cca {
             downstream: None,
             #[cfg(all(target_os = "linux", feature = "tap"))]
             devices: None,
-            shown: Shown::Nothing,
+            shown: PeriodView::Nothing,
         }
     }
 }
@@ -227,7 +227,7 @@ struct Out<T> {
     controls: Vec<String>,
 }
 
-impl<T: PeriodTold> Out<T> {
+impl<T: PeriodReport> Out<T> {
     fn new(
         opening: &mut Opening,
         shown: Option<Outlet<Vec<T>>>,
@@ -254,12 +254,12 @@ impl<T: PeriodTold> Out<T> {
     }
 }
 
-impl Shown {
-    fn flight(self) -> Option<Outlet<Vec<flight::Told>>> {
+impl PeriodView {
+    fn flight(self) -> Option<Outlet<Vec<flight::FlightReport>>> {
         if let Self::Flight(outlet) = self { Some(outlet) } else { None }
     }
 
-    fn queue(self) -> Option<Outlet<Vec<rows::Told>>> {
+    fn queue(self) -> Option<Outlet<Vec<rows::QueueReport>>> {
         if let Self::Queue(outlet) = self { Some(outlet) } else { None }
     }
 }

@@ -7,8 +7,8 @@ use packet::{Batch, Record, Timestamp};
 use super::{Cca, Out};
 use crate::application::{Application as _, Closing, Count, Opening, Refusal, Watcher, Watchers};
 use crate::cca::counted::of_flight;
-use crate::cca::flight::{self, FlightReader, Told};
-use crate::done::Done;
+use crate::cca::flight::{self, FlightReader, FlightReport};
+use crate::done::RunTotals;
 use crate::rules::{Act, Following};
 
 pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> {
@@ -24,7 +24,7 @@ pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> 
 
 struct Watching {
     reader: FlightReader,
-    out: Out<Told>,
+    out: Out<FlightReport>,
     rules: Following,
     /// Records of flows that rules choose.
     chosen: Vec<Record>,
@@ -86,7 +86,7 @@ impl Watcher for Watching {
         of_flight(self.reader.counts(), self.left_out)
     }
 
-    fn close(mut self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+    fn close(mut self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {
         let Self { reader, out, refusal, .. } = &mut *self;
         if let Err(error) = reader.finish(|told| out.put(told)) {
             refusal.get_or_insert(error);

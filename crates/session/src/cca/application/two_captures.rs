@@ -12,10 +12,10 @@ use packet::{SlotClock, Span};
 use super::{Cca, Out};
 use crate::application::{Application as _, Closing, Count, Opening, Refusal, Watcher, Watchers};
 use crate::cca::naming::Namer;
-use crate::cca::rows::Told;
+use crate::cca::rows::QueueReport;
 use crate::cca::settings::CcaSettings;
 use crate::cca::taps::{self, Downstream, QueuePeriods};
-use crate::flows::Done;
+use crate::flows::RunTotals;
 use crate::reading::Inputs;
 use crate::second::explained;
 
@@ -63,7 +63,7 @@ fn downstream_of(
 
 struct Watching {
     periods: QueuePeriods,
-    out: Out<Told>,
+    out: Out<QueueReport>,
     refusal: Option<Refusal>,
 }
 
@@ -89,7 +89,7 @@ impl Watcher for Watching {
         self.periods.counts()
     }
 
-    fn close(mut self: Box<Self>, _: &Done) -> Result<Closing, Refusal> {
+    fn close(mut self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {
         let Self { periods, out, refusal } = &mut *self;
         if let Err(error) = periods.finish(|told| out.put(told)) {
             refusal.get_or_insert(error);

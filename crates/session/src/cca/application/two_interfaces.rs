@@ -5,12 +5,12 @@ use packet::Span;
 
 use super::choosing::Choosing;
 use super::{Cca, Out};
-use crate::application::{Beside, BesideDone, Opening, Refusal, Site, Watchers};
+use crate::application::{Beside, BesideReport, Opening, Refusal, Site, Watchers};
 use crate::cca::live::{
-    self, Chosen, Departures, Device, DeviceError, Watch, WatchError, WatchOptions,
+    self, Departures, Device, DeviceError, FlowChoices, Watch, WatchError, WatchOptions,
 };
 use crate::cca::naming::Namer;
-use crate::cca::rows::Told;
+use crate::cca::rows::QueueReport;
 use crate::cca::settings::CcaSettings;
 
 /// The devices of both taps, and how they were named.
@@ -110,7 +110,7 @@ pub(super) fn open(cca: Cca, mut opening: Opening) -> Result<Watchers, Refusal> 
     // A rule about flows may come at a reload, where there is any rule.
     let mut watchers = Watchers::default();
     if !opening.rules.now().is_empty() {
-        let (choices, chosen) = Chosen::new(&opening.rules);
+        let (choices, chosen) = FlowChoices::new(&opening.rules);
         watch.follow_chosen(chosen);
         watchers = Choosing::new(&opening.rules, choices).into();
     }
@@ -128,7 +128,7 @@ impl From<WatchError> for Refusal {
 struct Queue {
     watch: Watch,
     namer: Option<Namer>,
-    out: Out<Told>,
+    out: Out<QueueReport>,
     names: [String; 2],
     duration: Option<Span>,
     are_alone: bool,
@@ -154,7 +154,8 @@ impl Queue {
         let own = self.prefix();
         let mut lines: String =
             counts.map(|(name, counts)| format!("{own}{}", live::lines(name, &counts))).collect();
-        if let Some(count) = self.watch.chosen().map(Chosen::beyond_max).filter(|&count| count > 0)
+        if let Some(count) =
+            self.watch.chosen().map(FlowChoices::beyond_max).filter(|&count| count > 0)
         {
             lines.push_str(&format!(
                 "cca: {count} times a flow exceeded those for which the taps know whether rules \
@@ -169,15 +170,15 @@ impl Queue {
 }
 
 impl Beside for Queue {
-    fn run(mut self: Box<Self>, over: &Control) -> BesideDone {
+    fn run(mut self: Box<Self>, over: &Control) -> BesideReport {
         let own = self.prefix();
         let failure = self.watch(over).err().map(|refusal| format!("{own}{refusal}"));
         if let (Some(failure), Some(tell), false) = (&failure, self.tell, self.are_alone) {
             tell(&format!("{failure}; the others continue"));
         }
         match self.lines() {
-            Ok(lines) => BesideDone { lines, loss: failure },
-            Err(error) => BesideDone { lines: format!("cca: {error}\n"), loss: failure },
+            Ok(lines) => BesideReport { lines, loss: failure },
+            Err(error) => BesideReport { lines: format!("cca: {error}\n"), loss: failure },
         }
     }
 }

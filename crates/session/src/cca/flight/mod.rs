@@ -2,7 +2,7 @@
 
 mod rows;
 
-use cca::flight::{FlightCounts, FlightMissing, FlightTap};
+use cca::flight::{FlightCounts, FlightMissingReason, FlightTap};
 use cca::{TapOptions, Walk};
 use engine::group::Outcome;
 use packet::{Batch, Record, Timestamp};
@@ -10,7 +10,7 @@ use packet::{Batch, Record, Timestamp};
 use super::BEGUN_AGAIN;
 use super::naming::Namer;
 use crate::reading::Needs;
-pub use rows::{SCHEMA, Told};
+pub use rows::{FlightReport, SCHEMA};
 
 /// Headers of TCP with all their options.
 pub const NEEDS: Needs = Needs { stage: "cca", len: Needs::TRANSPORT_LEN + 40, takes_all: false };
@@ -58,7 +58,7 @@ impl FlightReader {
     pub fn on_batch<E>(
         &mut self,
         batch: &Batch<'_>,
-        mut put: impl FnMut(&Told) -> Result<(), E>,
+        mut put: impl FnMut(&FlightReport) -> Result<(), E>,
     ) -> Result<(), E> {
         let Batch { bytes, records, tick } = *batch;
         let mut rest = records;
@@ -86,14 +86,14 @@ impl FlightReader {
     ///
     /// # Errors
     /// What `put` returns, at once.
-    pub fn finish<E>(&mut self, put: impl FnMut(&Told) -> Result<(), E>) -> Result<(), E> {
+    pub fn finish<E>(&mut self, put: impl FnMut(&FlightReport) -> Result<(), E>) -> Result<(), E> {
         self.look(true, put)
     }
 
     fn look<E>(
         &mut self,
         has_ended: bool,
-        mut put: impl FnMut(&Told) -> Result<(), E>,
+        mut put: impl FnMut(&FlightReport) -> Result<(), E>,
     ) -> Result<(), E> {
         let Self { tap, walk, row_count, namer, seen, .. } = self;
         let clock = tap.options().clock;
@@ -109,7 +109,7 @@ impl FlightReader {
             }
             let mut is_told = false;
             if walk.is_worth(begin, |slots| tap.has_slot(&slots)) {
-                let told = Told::of(tap, period, *row_count, namer.as_mut());
+                let told = FlightReport::of(tap, period, *row_count, namer.as_mut());
                 seen.add(&told);
                 put(&told)?;
                 is_told = !told.flows.is_empty();
@@ -189,8 +189,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, told: &Told) {
-        let is_unknown = |missing: &&FlightMissing| **missing == FlightMissing::Acks;
+    fn add(&mut self, told: &FlightReport) {
+        let is_unknown = |missing: &&FlightMissingReason| **missing == FlightMissingReason::Acks;
         let unknown = told.flows.iter().filter_map(|flow| flow.flight.as_ref().err());
         self.told += told.flows.len() as u64;
         self.without_acks += unknown.filter(is_unknown).count() as u64;

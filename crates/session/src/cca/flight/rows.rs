@@ -1,13 +1,13 @@
 //! The columns of flows at one tap.
 
-use cca::flight::{FlightMissing, FlightPeriod, FlightTap};
-use cca::model::{Reads, Told as Named};
+use cca::flight::{FlightMissingReason, FlightPeriod, FlightTap};
+use cca::model::{ControlVerdict, Reads};
 use cca::{FlowWay, Period};
-use engine::columns::{Columns, Field, Kind, RowRefused, Schema, Value};
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use packet::SlotClock;
 
 use super::super::naming::{self, Namer};
-use super::super::period::{PeriodTold, way_columns};
+use super::super::period::{PeriodReport, way_columns};
 
 const fn real(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Kind::F64, about).nullable()
@@ -69,7 +69,12 @@ pub const SCHEMA: Schema = &[
 
 /// What a flow runs, told by the longest interval that ends with the period and for which what it
 /// has in flight is known.
-fn name(namer: &mut Namer, tap: &mut FlightTap, way: &FlowWay, period: Period) -> Option<Named> {
+fn name(
+    namer: &mut Namer,
+    tap: &mut FlightTap,
+    way: &FlowWay,
+    period: Period,
+) -> Option<ControlVerdict> {
     let Reads::Flight(inputs) = namer.model.reads() else { return None };
     let row_slots = match namer.model.rows_per_rtt() {
         Some(rows) => tap.row_slots(way, period.end(), rows)?,
@@ -80,23 +85,23 @@ fn name(namer: &mut Namer, tap: &mut FlightTap, way: &FlowWay, period: Period) -
     let start = period.end().saturating_sub_unsigned(slots as u64);
     let rows = tap.fill(way, Period { start, len }, row_slots, inputs).ok()?;
     let told = namer.model.tell(rows, &mut namer.scratch)?;
-    Some(Named { slots, ..told })
+    Some(ControlVerdict { slots, ..told })
 }
 
 /// What flows did in a period.
 #[derive(Clone)]
-pub struct Told {
+pub struct FlightReport {
     /// The period.
     pub period: Period,
     /// The heaviest, those that sent most first.
     pub flows: Vec<FlightPeriod>,
     /// Of each of them its control, where there is a model and it can tell.
-    pub named: Vec<Option<Named>>,
+    pub named: Vec<Option<ControlVerdict>>,
     /// Flows that are not among them.
     pub other_count: usize,
 }
 
-impl Told {
+impl FlightReport {
     /// Of a period that is past.
     pub fn of(
         tap: &mut FlightTap,
@@ -113,20 +118,20 @@ impl Told {
     }
 }
 
-impl PeriodTold for Told {
+impl PeriodReport for FlightReport {
     const SCHEMA: Schema = SCHEMA;
 
     fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }
 
-    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, RowRefused> {
+    fn columns(&self, clock: SlotClock, controls: &[String]) -> Result<Columns, RowMismatch> {
         let mut columns = Columns::new(SCHEMA);
         for (flow, &named) in self.flows.iter().zip(&self.named) {
             let flight = flow.flight.ok();
             let max = flight.map(|flight| flight.max_bytes.into());
             let sacked = flight.map(|flight| flight.sacked_max_bytes.into());
-            let missing = flow.flight.err().map_or("", FlightMissing::name);
+            let missing = flow.flight.err().map_or("", FlightMissingReason::name);
             let [control, confidence, interval, unnamed] = naming::values(named, clock, controls);
             let own = [
                 flight.map(|flight| Value::F64(flight.mean_bytes)).into(),

@@ -6,7 +6,7 @@ use packet::dissect::{DissectOptions, dissect};
 use packet::{LinkType, SlotClock, Span};
 use proptest::prelude::*;
 
-use super::super::PeriodTold as _;
+use super::super::PeriodReport as _;
 use super::*;
 
 fn clock() -> SlotClock {
@@ -64,7 +64,7 @@ fn rows(packets: &[Packet], cut: usize) -> Vec<engine::columns::Columns> {
     let options = TapOptions { clock: clock(), flow_count_max: 100, kept, sampler: None };
     let mut reader = FlightReader::new(options, 100, usize::MAX, None);
     let mut told = Vec::new();
-    let mut put = |period: &Told| {
+    let mut put = |period: &FlightReport| {
         if !period.is_empty() {
             told.push(period.columns(clock(), &[]).unwrap());
         }

@@ -26,14 +26,14 @@ pub enum Choice {
 }
 
 /// Which flows may be followed.
-pub struct Chosen {
+pub struct FlowChoices {
     choices: Receiver<Choice>,
     rules: Following,
     known: HashMap<FlowKey, bool>,
     beyond_max: u64,
 }
 
-impl Chosen {
+impl FlowChoices {
     /// By rules, and by what the sender hands in.
     #[must_use]
     pub fn new(rules: &InForce) -> (SyncSender<Choice>, Self) {

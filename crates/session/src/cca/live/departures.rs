@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use capture::tap::{SlotTap, TapSide};
-use cca::{FlowWay, Unseen};
+use cca::{FlowWay, SequenceGaps};
 use packet::TapSlot;
 
 use super::{Device, DeviceError, WatchError};
@@ -44,22 +44,22 @@ impl Departures {
     }
 
     /// What is kept of packets that it misses; nothing where it misses none.
-    pub(super) fn missed(&self) -> Option<Missed> {
-        matches!(self, Self::Xmit(_)).then(Missed::default)
+    pub(super) fn missed(&self) -> Option<MissedDepartures> {
+        matches!(self, Self::Xmit(_)).then(MissedDepartures::default)
     }
 }
 
 /// What a tap that misses packets has missed, as far as sequence numbers show it.
 #[derive(Debug, Default)]
-pub struct Missed {
-    flows: HashMap<FlowWay, Unseen>,
+pub struct MissedDepartures {
+    flows: HashMap<FlowWay, SequenceGaps>,
     /// Of flows that are followed no more.
     past: u64,
     data_bytes: u64,
     segments: u64,
 }
 
-impl Missed {
+impl MissedDepartures {
     /// Takes in a slot that is complete.
     pub(super) fn put(&mut self, way: FlowWay, slot: &TapSlot) {
         self.data_bytes += slot.data_bytes;
@@ -73,13 +73,13 @@ impl Missed {
 
     /// Bytes of a flow that were not seen so far.
     pub(super) fn bytes(&self, way: &FlowWay) -> u64 {
-        self.flows.get(way).map_or(0, Unseen::bytes)
+        self.flows.get(way).map_or(0, SequenceGaps::bytes)
     }
 
     /// A line of the summary, ended.
     #[must_use]
     pub fn line(&self) -> String {
-        let bytes = self.past + self.flows.values().map(Unseen::bytes).sum::<u64>();
+        let bytes = self.past + self.flows.values().map(SequenceGaps::bytes).sum::<u64>();
         let segment_len = (self.data_bytes / self.segments.max(1)).max(1);
         format!(
             "departures: by net_dev_start_xmit, which does not see every packet: {bytes} bytes of \

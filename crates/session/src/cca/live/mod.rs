@@ -9,8 +9,8 @@ use std::fmt;
 
 use capture::tap::TapError;
 
-pub use chosen::{Choice, Chosen};
-pub use departures::{Departures, Missed};
+pub use chosen::{Choice, FlowChoices};
+pub use departures::{Departures, MissedDepartures};
 pub use device::{Device, DeviceError, NamespaceError};
 pub use watch::{Watch, WatchOptions, ends, lines};
 

@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use capture::tap::{SlotTap, SlotTapCounts, SlotTapOptions, TapSide, Told as Heard};
+use capture::tap::{SlotTap, SlotTapCounts, SlotTapOptions, TapEvent as Heard, TapSide};
 use cca::{Change, FlowWay, Follow, Model, Pair, Period, Rules, Segment, TapOptions};
 use engine::run::Control;
 use packet::flow_key::Endpoint;
 use packet::{FlowKey, Protocol, SlotClock, Span, Timestamp};
 use store::{Count, Counting};
 
-use super::{Chosen, Departures, Device, Missed, WatchError};
+use super::{Departures, Device, FlowChoices, MissedDepartures, WatchError};
 use crate::cca::counted::of_kernel;
 use crate::cca::naming::Namer;
-use crate::cca::rows::Told;
+use crate::cca::rows::QueueReport;
 use crate::cca::settings::CcaSettings;
 
 /// One packet in so many is told of flows that are not followed. A flow that brings a hundredth of
@@ -68,9 +68,9 @@ pub struct Watch {
     pair: Pair,
     follow: Follow,
     options: WatchOptions,
-    missed: Option<Missed>,
+    missed: Option<MissedDepartures>,
     /// Which flows may be followed; all where nothing chooses.
-    chosen: Option<Chosen>,
+    chosen: Option<FlowChoices>,
     /// What was counted up to the last period that was looked at.
     counted: Arc<Mutex<Vec<Count>>>,
 }
@@ -127,13 +127,13 @@ impl Watch {
     }
 
     /// Follows only flows that are chosen.
-    pub fn follow_chosen(&mut self, chosen: Chosen) {
+    pub fn follow_chosen(&mut self, chosen: FlowChoices) {
         self.chosen = Some(chosen);
     }
 
     /// By what flows are chosen.
     #[must_use]
-    pub const fn chosen(&self) -> Option<&Chosen> {
+    pub const fn chosen(&self) -> Option<&FlowChoices> {
         self.chosen.as_ref()
     }
 
@@ -146,7 +146,7 @@ impl Watch {
         duration: Option<Span>,
         control: &Control,
         mut namer: Option<&mut Namer>,
-        mut put: impl FnMut(&Told) -> Result<(), E>,
+        mut put: impl FnMut(&QueueReport) -> Result<(), E>,
     ) -> Result<(), E> {
         let WatchOptions { rules, period_len, .. } = self.options;
         let clock = self.clock();
@@ -163,7 +163,7 @@ impl Watch {
             }
             self.look_at_open_slots()?;
             let mut told =
-                Told::of(&mut self.pair, period, rules, usize::MAX, namer.as_deref_mut());
+                QueueReport::of(&mut self.pair, period, rules, usize::MAX, namer.as_deref_mut());
             told.unseen = self
                 .missed
                 .as_ref()
@@ -284,7 +284,7 @@ impl Watch {
 
     /// What the tap behind the queue missed, where it may miss anything.
     #[must_use]
-    pub const fn missed(&self) -> Option<&Missed> {
+    pub const fn missed(&self) -> Option<&MissedDepartures> {
         self.missed.as_ref()
     }
 
@@ -305,7 +305,7 @@ impl Watch {
     }
 }
 
-fn may_follow(chosen: Option<&Chosen>, way: &FlowWay) -> bool {
+fn may_follow(chosen: Option<&FlowChoices>, way: &FlowWay) -> bool {
     chosen.is_none_or(|chosen| chosen.may_follow(way))
 }
 

@@ -110,7 +110,7 @@ const NAMED_TYPES: u16 = 300;
 
 /// What `conn.log` has after Zeek's own columns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Added {
+pub(super) struct ExtraColumns {
     pub(super) has_macs: bool,
     pub(super) has_verdict: bool,
 }
@@ -120,7 +120,7 @@ pub(super) struct Zeek {
     conn: Log,
     ssl: Log,
     dns: Log,
-    added: Added,
+    added: ExtraColumns,
     types: HashMap<String, u16>,
     protocols: HashMap<String, u8>,
 }
@@ -131,7 +131,7 @@ impl Zeek {
         folder: &Path,
         is_json: bool,
         force: bool,
-        added: Added,
+        added: ExtraColumns,
     ) -> Result<Self, RowsError> {
         std::fs::create_dir_all(folder)
             .map_err(|source| OutputError::Create { path: folder.to_owned(), source })?;
