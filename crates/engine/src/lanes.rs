@@ -113,7 +113,7 @@ impl<L: Lane<T>, T: Send + Sync> Shared<L, T> {
 
     /// Takes whatever lane has something to do, until all are done.
     fn work(&self) {
-        let _told = Told(self);
+        let _guard = PanicGuard(self);
         let mut board = self.board();
         while !board.is_over() {
             match board.ready(&self.lanes) {
@@ -128,7 +128,7 @@ impl<L: Lane<T>, T: Send + Sync> Shared<L, T> {
 
     /// The same, and reads.
     fn read(&self, ahead_max: usize, mut next: impl FnMut(Option<T>) -> Option<T>) {
-        let _told = Told(self);
+        let _guard = PanicGuard(self);
         let mut board = self.board();
         while !board.is_over() {
             let ready = board.ready(&self.lanes);
@@ -160,9 +160,9 @@ impl<L: Lane<T>, T: Send + Sync> Shared<L, T> {
 }
 
 /// Informs the other threads if one panics, so that they do not wait for it.
-struct Told<'a, L: Lane<T>, T: Send + Sync>(&'a Shared<L, T>);
+struct PanicGuard<'a, L: Lane<T>, T: Send + Sync>(&'a Shared<L, T>);
 
-impl<L: Lane<T>, T: Send + Sync> Drop for Told<'_, L, T> {
+impl<L: Lane<T>, T: Send + Sync> Drop for PanicGuard<'_, L, T> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.board().has_failed = true;
