@@ -66,6 +66,48 @@ def test_an_interface_that_is_down_or_absent_is_named(link: Link) -> None:
     assert alone["interfaces"]["level"] == "warning" and "clock" in alone
 
 
+def test_the_line_for_queues_sets_them(link: Link) -> None:
+    ip("link del wl0")
+    ip(
+        "link add wl0 numrxqueues 4 numtxqueues 4 type veth peer name wl1 numrxqueues 4 numtxqueues 4"
+    )
+    ethtool("-L", "wl0", "rx", "1", "tx", "1")
+    before = checks("-i", "wl0")["queues wl0"]
+    processors = len(os.sched_getaffinity(0))
+    if processors < 2:
+        pytest.skip("needs two processors")
+    assert (before["level"], str(before["seen"]).partition(",")[0]) == (
+        "warning",
+        "1 of 4 receive queues",
+    )
+    assert before["change"] == f"sudo ethtool -L wl0 rx {min(processors, 4)}"
+    ethtool(*str(before["change"]).split()[2:])
+    after = checks("-i", "wl0")["queues wl0"]
+    assert (after["level"], after["change"]) == ("ok", None)
+
+
+def test_packet_steering_is_read_where_sys_shows_the_interface(link: Link) -> None:
+    """`/sys` of the link's namespace, in a mount namespace of a shell's own."""
+    script = (
+        "mount -t sysfs sysfs /sys && {0} doctor --json -i wl0; "
+        "echo 1 >/sys/class/net/wl0/queues/rx-0/rps_cpus && {0} doctor --json -i wl0; true"
+    )
+    shown = subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", script.format(PROGRAM)],
+        check=True, capture_output=True, text=True, timeout=30,
+    ).stdout  # fmt: skip
+    off, on = (
+        {check["name"]: check for check in json.loads(line)["checks"]}
+        for line in re.findall(r"^\{.*?^\}|^\{.*\}$", shown, re.MULTILINE | re.DOTALL)
+    )
+    name = "packet steering wl0"
+    # A pair of interfaces has no card, whose interrupts would come to one processor.
+    assert (off[name]["level"], on[name]["level"]) == ("ok", "ok")
+    assert str(off[name]["seen"]).startswith("off, and not needed")
+    assert on[name]["seen"] == "RPS to processors 0"
+    assert "interrupts wl0" not in on and "queues wl0" not in on
+
+
 def as_nobody(*arguments: str | Path) -> Ran:
     """Without rights, without a locale, and with a home that is not there."""
     if os.geteuid() != 0:

@@ -21,6 +21,7 @@ from lab import Link, datagrams, new_link, wait_until
 
 DEPLOY = ROOT / "deploy/systemd"
 UNIT = DEPLOY / "wirelens.service"
+TEMPLATE = DEPLOY / "wirelens@.service"
 EXPOSURE_MAX = 3.0
 
 
@@ -220,21 +221,52 @@ def analyzed(*words: str | Path) -> str:
     return output
 
 
-def test_the_unit_is_well_formed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        (UNIT, "wirelens.service"),
+        (TEMPLATE, "wirelens@.service"),
+        (TEMPLATE, "wirelens@a-b.service"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_unit_is_well_formed(source: Path, name: str, tmp_path: Path) -> None:
     # Its program and manual are those of a package.
-    text = UNIT.read_text().replace("/usr/bin/wirelens", str(PROGRAM))
-    unit = tmp_path / "wirelens.service"
+    text = source.read_text().replace("/usr/bin/wirelens", str(PROGRAM))
+    unit = tmp_path / name
     unit.write_text("".join(re.sub("^Documentation=.*\n", "", text, flags=re.MULTILINE)))
     # Nothing is found wrong, and nothing is remarked.
     assert analyzed("verify", unit) == ""
 
 
-def test_the_unit_is_hardened() -> None:
+@pytest.mark.parametrize("unit", [UNIT, TEMPLATE], ids=lambda path: path.name)
+def test_the_unit_is_hardened(unit: Path) -> None:
     output = analyzed(
-        "security", "--offline=true", f"--threshold={EXPOSURE_MAX * 10:.0f}", "--no-pager", UNIT
+        "security", "--offline=true", f"--threshold={EXPOSURE_MAX * 10:.0f}", "--no-pager", unit
     )
-    exposure = re.search(r"Overall exposure level for wirelens.service: ([\d.]+)", output)
+    exposure = re.search(r"Overall exposure level for wirelens@?.*\.service: ([\d.]+)", output)
     assert exposure and float(exposure[1]) <= EXPOSURE_MAX, output
+
+
+def test_instances_are_as_the_service_but_for_their_names_and_folders() -> None:
+    def lines(path: Path) -> list[str]:
+        comments = re.compile(r"\A(#.*\n)+", re.MULTILINE)
+        return comments.sub("", path.read_text()).splitlines()
+
+    changed = [
+        (one, other)
+        for one, other in zip(lines(UNIT), lines(TEMPLATE), strict=True)
+        if one != other
+    ]
+    assert changed == [
+        ("Description=Wirelens: network traffic analysis",
+         "Description=Wirelens: network traffic analysis (%i)"),
+        ("ExecStart=/usr/bin/wirelens run -c /etc/wirelens/wirelens.toml",
+         "ExecStart=/usr/bin/wirelens run -c /etc/wirelens/%i.toml"),
+        ("WorkingDirectory=/var/lib/wirelens", "WorkingDirectory=/var/lib/wirelens/%i"),
+        ("StateDirectory=wirelens", "StateDirectory=wirelens/%i"),
+        ("LogsDirectory=wirelens", "LogsDirectory=wirelens/%i"),
+    ]  # fmt: skip
 
 
 def test_settings_of_the_service_have_no_mistake() -> None:

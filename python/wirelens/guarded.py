@@ -3,6 +3,7 @@
 Exit status: 0 fine, 1 error, 2 wrong usage, 130 interrupted.
 """
 
+import io
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
@@ -25,6 +26,10 @@ Preparation = tuple[Display, Callable[[], None]]
 
 def run(package: str, prepare: Callable[[], Preparation], if_interrupted: str) -> int:
     """Does what `prepare` says once its imports are there and the arguments read."""
+    # A locale without a letter, such as that of µs, is no reason to lose the work.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         shown, work = prepare()
     except ModuleNotFoundError as error:

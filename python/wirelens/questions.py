@@ -876,7 +876,7 @@ def _packet_without_frame(*values: Any) -> Packet:
 
 def _named(question: str, inputs: "InputOptions") -> str:
     names = [os.fspath(name) for name in inputs["names"]] or [inputs["interface"] or ""]
-    return f"{question} of {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
+    return f"{question} of {', '.join(names[:3])}{', ...' if len(names) > 3 else ''}"
 
 
 def _inputs(

@@ -225,7 +225,8 @@ class Table(_Result[Row]):
             if len(rows) == _SHOWN_ROWS:
                 break
         others = len(self) - len(rows)
-        return rows, f"… and {others} more" if others else ""
+        # ASCII: printing has to work in every locale.
+        return rows, f"... and {others} more" if others else ""
 
     def __repr__(self) -> str:
         rows, others = self._shown()

@@ -95,7 +95,7 @@ def read(path: Path) -> DataSet:
         parallel=table.take("parallel", int, 1, minimum=1, maximum=PARALLEL_MAX),
         attempts=table.take("attempts", int, 3, minimum=1, maximum=100),
         variants=tuple(variants) or (Variant("", path.parent / scenario, runs, values),),
-        text=path.read_text(),
+        text=path.read_text(encoding="utf-8-sig"),
     )
     table.finish()
     return data_set
@@ -234,7 +234,7 @@ def _claim(folder: Path, data_set: DataSet) -> None:
     copy = folder / COPY_NAME
     if not copy.exists():
         outputs.write(copy, data_set.text)
-    elif copy.read_text() != data_set.text:
+    elif copy.read_text(encoding="utf-8") != data_set.text:
         raise ScenarioError(
             f"{folder}: made from another text of this data set (see its {COPY_NAME}); give -o "
             "another folder, or remove this one"

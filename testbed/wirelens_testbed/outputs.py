@@ -64,7 +64,7 @@ def write(path: Path, text: str) -> None:
     partial = path.with_name(f"{path.name}.partial")
     with naming(path):
         try:
-            partial.write_text(text)
+            partial.write_text(text, encoding="utf-8")
             partial.replace(path)
         finally:
             with contextlib.suppress(OSError):

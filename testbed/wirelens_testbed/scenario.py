@@ -28,7 +28,7 @@ DRAWS = ("between", "log_between", "among", "weighted")
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as failure:
         raise ScenarioError(
             f"{path}: {failure.strerror}; `wirelens testbed scenarios` lists those that ship"

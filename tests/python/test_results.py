@@ -30,7 +30,7 @@ def test_a_table_shows_itself() -> None:
     table = wirelens.top(DEMO, by="pair", n=12)
     lines = repr(table).splitlines()
     assert lines[0].split() == ["src_ip", "dst_ip", "packets", "bytes"]
-    assert len(lines) == 12 and lines[-1] == "… and 2 more"
+    assert len(lines) == 12 and lines[-1] == "... and 2 more"
     page = table._repr_html_()
     assert page.count("<tr>") == 11 and "<th>dst_ip</th>" in page
 

@@ -46,7 +46,7 @@ mod view;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use session::Host;
 
 use crate::args::{Arguments, Command};
@@ -73,6 +73,9 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     declared
 }
 
+/// Columns of a terminal below which help stands under options and not beside them.
+const NARROW: u16 = 60;
+
 /// A setting of this process.
 fn environment(name: &str) -> Option<OsString> {
     std::env::var_os(name)
@@ -82,7 +85,11 @@ fn environment(name: &str) -> Option<OsString> {
 /// take the process over, to become its Python part.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words = hints::understood(arguments.into_iter().collect());
-    let status = match Arguments::try_parse_from(&words) {
+    // Beside a long option a narrow terminal has no room for its help.
+    let is_narrow = terminal::width().is_some_and(|width| width < NARROW);
+    let command = Arguments::command().next_line_help(is_narrow);
+    let parsed = command.try_get_matches_from(&words);
+    let status = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => start(arguments, &host::own()).unwrap_or_else(|failure| failure.report()),
         Err(error) => {
             // Help and version are no errors, and go where they are asked for.

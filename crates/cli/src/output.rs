@@ -11,6 +11,7 @@ use sink::{Existing, Format, OutputFile, Writer};
 
 use crate::args::{AnyFormat, FlowsOutputArguments, OutputArguments, OutputFormat};
 use crate::failure::Failure;
+use crate::table;
 
 /// How results are to be shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,7 +141,8 @@ pub(crate) fn list(rows: &Columns, format: OutputFormat) -> Result<(), Failure> 
     let mut lines = text.lines().map(|line| line.split(','));
     table.set_header(lines.next().into_iter().flatten());
     table.add_rows(lines);
-    Ok(writeln!(io::stdout(), "{}", table.trim_fmt())?)
+    let least = ["community_id", "first_ns", "last_ns"];
+    Ok(writeln!(io::stdout(), "{}", table::fitted(&mut table, &least))?)
 }
 
 impl Rows {

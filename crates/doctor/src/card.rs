@@ -6,6 +6,8 @@ use capture::devices::{self, Device};
 use capture::sys::interfaces::{self, CardRing};
 
 use crate::check::Check;
+use crate::spread;
+use crate::system::System;
 
 /// What is asked of an interface.
 pub(crate) struct Facts {
@@ -35,12 +37,18 @@ impl Facts {
 }
 
 /// Of these interfaces, or of the first few that are up.
-pub(crate) fn checks(asked: &[String], count_max: usize) -> Vec<Check> {
+pub(crate) fn checks(system: &System, asked: &[String], count_max: usize) -> Vec<Check> {
     let all = match devices::list() {
         Ok(all) => all,
         Err(error) => {
             return vec![Check::unknown("interfaces", format!("cannot be listed: {error}"))];
         }
+    };
+    let of = |device: Device| {
+        let name = device.name.clone();
+        let mut checks = Facts::of(device).checks();
+        checks.extend(spread::checks(system, &name));
+        checks
     };
     let named: Vec<_> = asked.iter().filter(|name| *name != "any").collect();
     let mut checks = Vec::new();
@@ -52,7 +60,7 @@ pub(crate) fn checks(asked: &[String], count_max: usize) -> Vec<Check> {
             checks.push(Check::warning("interfaces", seen).wanted("an interface to listen on"));
         }
         let more = up.len().saturating_sub(count_max);
-        checks.extend(up.into_iter().take(count_max).flat_map(|one| Facts::of(one).checks()));
+        checks.extend(up.into_iter().take(count_max).flat_map(of));
         if more > 0 {
             let seen = format!("{more} more are up; `wirelens doctor -i NAME` examines one");
             checks.push(Check::ok("interfaces", seen));
@@ -61,7 +69,7 @@ pub(crate) fn checks(asked: &[String], count_max: usize) -> Vec<Check> {
     }
     for name in named {
         match all.iter().find(|device| device.name == *name) {
-            Some(device) => checks.extend(Facts::of(device.clone()).checks()),
+            Some(device) => checks.extend(of(device.clone())),
             None => checks.push(absent(name, &all)),
         }
     }

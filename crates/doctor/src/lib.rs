@@ -6,7 +6,8 @@
 //! `unknown` and never an error. What is shown comes from [`text`] or [`json`].
 //!
 //! Facts about interfaces are asked of the network namespace of the caller, by ioctl: `/sys` shows
-//! that in which it was mounted. Everything else is read below a root that tests replace.
+//! that in which it was mounted. Everything else, interrupts and packet steering among it, is read
+//! below a root that tests replace.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod kernel;
 mod machine;
 mod permission;
 mod shown;
+mod spread;
 mod system;
 
 use std::path::PathBuf;
@@ -57,7 +59,7 @@ pub fn examine(asked: &DoctorRequest) -> Vec<Check> {
     checks.push(permission::capture(&permission::try_socket(), &asked.program));
     checks.push(permission::taps(&system, asked.has_taps, &asked.program));
     checks.extend(kernel::checks(&system));
-    checks.extend(card::checks(&asked.interfaces, INTERFACES_MAX));
+    checks.extend(card::checks(&system, &asked.interfaces, INTERFACES_MAX));
     checks.extend(machine::checks(&system));
     checks.push(libpcap(capture::filter::library_version(), asked.has_filter));
     checks.push(onnx(asked.onnx_refusal.as_deref()));

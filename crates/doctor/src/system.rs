@@ -23,6 +23,20 @@ impl System {
         Some(String::from_utf8_lossy(bytes).trim().to_owned())
     }
 
+    /// Names in a folder, in order, of so many at most; none where it is not there.
+    pub(crate) fn names(&self, path: &str, count_max: usize) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.root.join(path)) else { return Vec::new() };
+        let names = entries.flatten().take(count_max);
+        let mut names: Vec<_> =
+            names.filter_map(|one| one.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.root.join(path).exists()
+    }
+
     /// A file that holds a number.
     pub(crate) fn number(&self, path: &str) -> Option<u64> {
         self.read(path)?.parse().ok()

@@ -5,12 +5,13 @@ use std::io;
 use std::path::Path;
 
 use capture::devices::Device;
-use capture::sys::interfaces::CardRing;
+use capture::sys::interfaces::{CardRing, Channels};
 use tempfile::TempDir;
 
 use super::*;
 use crate::card::Facts;
 use crate::permission::SocketProbe;
+use crate::spread::Spread;
 
 /// A root with these files.
 fn root(files: &[(&str, &str)]) -> (TempDir, System) {
@@ -205,4 +206,97 @@ fn this_machine_can_be_examined() {
     assert!(has_problem(&checks));
     let missing = libpcap(Err(String::from("no\nfile")), true);
     assert_eq!((missing.level, missing.seen.as_str()), (Level::Problem, "not found (no file)"));
+}
+
+/// A machine of four processors with a card of these interrupts: number, name, processors.
+fn with_card(interrupts: &[(u32, &str, &str)], steered: &[&str]) -> (TempDir, System) {
+    let mut files = vec![(String::from("sys/devices/system/cpu/online"), String::from("0-3\n"))];
+    let mut table = String::from("           CPU0  CPU1  CPU2  CPU3\n");
+    for (number, name, cpus) in interrupts {
+        files.push((format!("sys/class/net/eth0/device/msi_irqs/{number}"), String::new()));
+        files.push((format!("proc/irq/{number}/effective_affinity_list"), format!("{cpus}\n")));
+        table += &format!(" {number}:  1  0  0  0  PCI-MSIX-0000:00:04.0  1-edge  {name}\n");
+    }
+    files.push((String::from("sys/class/net/eth0/device/vendor"), String::new()));
+    files.push((String::from("proc/interrupts"), table));
+    for (number, mask) in steered.iter().enumerate() {
+        let path = format!("sys/class/net/eth0/queues/rx-{number}/rps_cpus");
+        files.push((path, format!("{mask}\n")));
+        files.push((format!("sys/class/net/eth0/queues/tx-{number}/xps_cpus"), String::new()));
+    }
+    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    root(&files)
+}
+
+#[test]
+fn interrupts_of_all_queues_on_one_processor_are_spread_by_the_line() {
+    let on_one = [
+        (40, "eth0-config", "3"),
+        (41, "eth0-TxRx-0", "2"),
+        (42, "eth0-TxRx-1", "2"),
+        (43, "eth0-tx-2", "0"),
+    ];
+    let (folder, system) = with_card(&on_one, &["0", "0"]);
+    let check = Spread::of(&system, "eth0").interrupts().unwrap();
+    assert_eq!(check.level, Level::Warning);
+    assert_eq!(check.seen, "2, all on processor 2; irqbalance does not run");
+    // The line does what it says, with the fixture for /proc and nobody to ask for rights.
+    let root = folder.path().to_str().unwrap();
+    let line = check.change.replace("sudo tee /", &format!("tee {root}/"));
+    let done = std::process::Command::new("sh").args(["-ec", &line]).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    for (number, cpu) in [(41, "0"), (42, "1")] {
+        let path = format!("proc/irq/{number}/smp_affinity_list");
+        assert_eq!(system.read(&path).as_deref(), Some(cpu));
+    }
+    // On two processors, or with one queue, there is nothing to change.
+    let mut apart = on_one;
+    apart[2].2 = "3";
+    for (interrupts, seen) in [
+        (&apart[..], "2 on processors 2, 3; irqbalance runs"),
+        (&on_one[..2], "1 on processors 2; irqbalance runs"),
+    ] {
+        let (folder, system) = with_card(interrupts, &["0"]);
+        fs::create_dir_all(folder.path().join("proc/77")).unwrap();
+        fs::write(folder.path().join("proc/77/comm"), "irqbalance\n").unwrap();
+        let check = Spread::of(&system, "eth0").interrupts().unwrap();
+        assert_eq!((check.level, check.seen.as_str()), (Level::Ok, seen));
+    }
+}
+
+#[test]
+fn one_queue_is_to_be_steered_and_several_are_not() {
+    let steering = |masks: &[&str]| {
+        let (_folder, system) = with_card(&[], masks);
+        Spread::of(&system, "eth0").steering().unwrap()
+    };
+    let off = steering(&["00000000"]);
+    assert_eq!(off.level, Level::Warning);
+    assert_eq!(off.change, "echo f | sudo tee /sys/class/net/eth0/queues/rx-0/rps_cpus");
+    assert_eq!(steering(&["00000006"]).seen, "RPS to processors 1, 2");
+    assert_eq!(steering(&["0", "0", "0"]).seen, "off, and not needed: 3 receive queues");
+    assert!(steering(&["6"]).change.is_empty());
+    // Of an interface in another network namespace there is nothing to read.
+    let (_folder, system) = root(&[]);
+    let unseen = Spread::of(&system, "eth0");
+    assert!(unseen.steering().is_none() && unseen.interrupts().is_none());
+}
+
+#[test]
+fn queues_are_as_many_as_processors_where_the_card_has_them() {
+    let (_folder, system) = with_card(&[], &["0"]);
+    let spread = Spread::of(&system, "eth0");
+    let judge = |rx, combined, rx_max, combined_max| {
+        spread.queues(&Ok(Channels { rx, combined, rx_max, combined_max }))
+    };
+    let few = judge(0, 1, 0, 8).unwrap();
+    assert_eq!(
+        (few.level, few.seen.as_str()),
+        (Level::Warning, "1 of 8 receive queues, 4 processors")
+    );
+    assert_eq!(few.change, "sudo ethtool -L eth0 combined 4");
+    assert_eq!(judge(1, 0, 2, 0).unwrap().change, "sudo ethtool -L eth0 rx 2");
+    assert_eq!(judge(0, 8, 0, 8).unwrap().level, Level::Ok);
+    assert!(judge(0, 1, 0, 1).is_none(), "it has no more than one");
+    assert!(spread.queues(&Err(io::Error::from_raw_os_error(95))).is_none());
 }

@@ -21,7 +21,7 @@ _PATHS = ("known-ports", "classes", "names")
 def options(path: Path) -> list[str]:
     """What the file says, as it would be typed."""
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        told = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise OptionError(f"{path}: no such file; wanted: a recipe in TOML") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -122,7 +122,8 @@ impl Credential {
         let first_line = |path: &Path| {
             let text = fs::read_to_string(path);
             let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
-            let line = text.lines().next().unwrap_or_default().trim().to_owned();
+            let line = text.trim_start_matches('\u{feff}').lines().next().unwrap_or_default();
+            let line = line.trim().to_owned();
             let is_header = !line.is_empty() && !line.chars().any(char::is_control);
             is_header.then_some(line).ok_or_else(|| format!("{}: no first line", path.display()))
         };

@@ -75,6 +75,13 @@ impl fmt::Display for LiveError {
                  Ethernet, loopback, PPP or a tunnel of IP packets; try the interface that it runs \
                  over"
             ),
+            Self::RingRefused { name, error, .. } if error.kind() == io::ErrorKind::Unsupported => {
+                write!(
+                    f,
+                    "{name}: this kernel has no packet rings (TPACKET_V3): {error}; wanted Linux \
+                     3.2 or newer"
+                )
+            }
             Self::RingRefused { name, size_bytes, error } => write!(
                 f,
                 "{name}: no ring of {size_bytes} bytes: {error}; \

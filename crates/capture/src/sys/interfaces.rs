@@ -192,6 +192,32 @@ pub fn card_ring(name: &str) -> io::Result<Option<CardRing>> {
     Ok((words[1] > 0).then_some(CardRing { rx: words[5], rx_max: words[1] }))
 }
 
+/// Queues of a card for frames received: those of their own, and those shared with frames sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channels {
+    /// For frames received alone.
+    pub rx: u32,
+    /// For both.
+    pub combined: u32,
+    /// As many of the first as the card can have.
+    pub rx_max: u32,
+    /// As many of the second.
+    pub combined_max: u32,
+}
+
+/// `ETHTOOL_GCHANNELS`: the queues of a card.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the driver reports none, and the system's; there is no such interface.
+pub fn channels(name: &str) -> io::Result<Channels> {
+    // The command; the maxima of rx, tx, other and combined; then the same as they are.
+    let mut words = [0_u32; 9];
+    words[0] = 0x3c;
+    ask(name, &mut words)?;
+    let [_, rx_max, _, _, combined_max, rx, _, _, combined] = words;
+    Ok(Channels { rx, combined, rx_max, combined_max })
+}
+
 /// `ETHTOOL_GET_TS_INFO`: whether the card itself stamps frames that it receives.
 ///
 /// # Errors

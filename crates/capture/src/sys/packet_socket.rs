@@ -93,13 +93,14 @@ impl PacketSocket {
     /// Makes a receive ring: of blocks where the shape has a time-out, else of slots.
     ///
     /// # Errors
-    /// `ENOMEM`, `EINVAL` for a shape that the kernel does not take, and the system's.
+    /// [`io::ErrorKind::Unsupported`] where the kernel knows no such ring, `ENOMEM`, `EINVAL` for a
+    /// shape that the kernel does not take, and the system's.
     pub fn set_ring(&self, shape: &RingShape) -> io::Result<()> {
         let RingShape { block_size_bytes, block_count, slot_size_bytes, block_timeout_ms } = *shape;
         let slot_count = (block_size_bytes / slot_size_bytes.max(1)).saturating_mul(block_count);
         if block_timeout_ms > 0 {
             let version = libc::tpacket_versions::TPACKET_V3 as c_int;
-            self.set_packet_option(libc::PACKET_VERSION, &version)?;
+            self.set_packet_option(libc::PACKET_VERSION, &version).map_err(no_version)?;
             let request = libc::tpacket_req3 {
                 tp_block_size: block_size_bytes,
                 tp_block_nr: block_count,
@@ -112,7 +113,7 @@ impl PacketSocket {
             return self.set_packet_option(libc::PACKET_RX_RING, &request);
         }
         let version = libc::tpacket_versions::TPACKET_V2 as c_int;
-        self.set_packet_option(libc::PACKET_VERSION, &version)?;
+        self.set_packet_option(libc::PACKET_VERSION, &version).map_err(no_version)?;
         let request = libc::tpacket_req {
             tp_block_size: block_size_bytes,
             tp_block_nr: block_count,
@@ -334,4 +335,9 @@ pub fn wait_any<'a>(sockets: impl Iterator<Item = &'a PacketSocket>, timeout_ms:
     // The outcome shows when each is looked at: an error stays until it is taken.
     // SAFETY: as many valid pollfds as are counted, whose descriptors the sockets keep open.
     unsafe { libc::poll(polled.as_mut_ptr(), count, timeout) };
+}
+
+/// A kernel without this version of packet rings.
+fn no_version(error: io::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, error)
 }

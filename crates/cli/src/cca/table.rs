@@ -8,6 +8,7 @@ use packet::SlotClock;
 use session::cca::rows::QueueReport;
 
 use super::printed::{self, PrintablePeriod};
+use crate::table;
 use crate::top::grouped;
 
 /// A bar that stands for the whole queue.
@@ -22,13 +23,16 @@ impl PrintablePeriod for QueueReport {
 fn print(told: &QueueReport, clock: SlotClock, controls: &[String]) -> io::Result<()> {
     let mut out = std::io::stdout().lock();
     let start = clock.start(told.period.start);
-    writeln!(out, "from {start}, {:.0} bytes in the queue", told.cbiq_sum)?;
+    let head = format!("from {start}, {:.0} bytes in the queue", told.cbiq_sum);
+    writeln!(out, "{}", table::broken(&head))?;
     writeln!(out, "{}", lines(told, clock, controls))?;
     if !controls.is_empty() {
         let shares = told.shares(controls);
         let shares =
             shares.iter().map(|(control, share)| format!("{control} {:.1} %", share * 100.0));
-        writeln!(out, "queue by congestion control: {}", shares.collect::<Vec<_>>().join(", "))?;
+        let shares = shares.collect::<Vec<_>>().join(", ");
+        let line = format!("queue by congestion control: {shares}");
+        writeln!(out, "{}", table::broken(&line))?;
     }
     writeln!(out)?;
     Ok(())

@@ -101,7 +101,7 @@ fn interfaces(decoder: &Decoder, census: &Census) -> Vec<Described> {
 }
 
 fn line(out: &mut impl Write, title: &str, text: impl Display) -> Result<(), Failure> {
-    writeln!(out, "{title:<12}  {text}")?;
+    writeln!(out, "{}", table::broken(&format!("{title:<12}  {text}")))?;
     Ok(())
 }
 

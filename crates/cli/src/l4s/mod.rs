@@ -85,7 +85,8 @@ impl Taker<Vec<MarkingReport>> for Printed {
     fn take(&mut self, told: &Vec<MarkingReport>) -> Result<(), RowsError> {
         for told in told {
             let lines = table::aligned(TITLES, TEXT_COLUMNS, told.cells(grouped));
-            write!(io::stdout().lock(), "{}\n{lines}", told.head())?;
+            let head = crate::table::broken(&told.head());
+            write!(io::stdout().lock(), "{head}\n{lines}")?;
         }
         Ok(())
     }

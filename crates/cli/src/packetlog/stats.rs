@@ -112,13 +112,14 @@ fn text(stats: &LogStats) -> String {
         (Some(first), Some(last)) => format!("{first} to {last}"),
         _ => String::from("no packet yet"),
     };
-    text.push_str(&format!(
+    let sums = format!(
         "{span}\n{} files ({} compressed), {} bytes with {} of index: {share} of what was seen\n",
         stats.file_count,
         stats.compressed_count,
         grouped(stats.bytes),
         grouped(stats.index_bytes)
-    ));
+    );
+    text.push_str(&table::broken(&sums));
     if total.overwritten_packets > 0 {
         text.push_str(&format!(
             "{} packets were stored and are deleted: to make room, for their age, or by a user\n",

@@ -9,6 +9,7 @@ use session::packetlog::socket;
 
 use super::args::{ModeArguments, ModesArguments, StatusArguments, StatusFormat};
 use crate::failure::{Failure, Status};
+use crate::table;
 
 /// `wirelens packetlog mode`.
 pub(super) fn mode(arguments: &ModeArguments) -> Result<Status, Failure> {
@@ -56,8 +57,7 @@ pub(super) fn modes(arguments: &ModesArguments) -> Result<Status, Failure> {
         let (benign, level) = (mode.benign.to_string(), mode.level.to_string());
         table.add_row([&mode.name, &anomalous, &benign, &level, &mode.purpose]);
     }
-    let text = table.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
-    io::stdout().write_all(text.as_bytes())?;
+    writeln!(io::stdout(), "{}", table::fitted(&mut table, &["level"]))?;
     eprintln!(
         "anomalous is the verdict of the model; the shipped one recognises scans, floods and \
          spoofing, and little else on networks that it was not trained on"

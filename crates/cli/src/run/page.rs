@@ -126,7 +126,7 @@ fn token(path: &Path) -> Result<String, Failure> {
     let name = path.display();
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::error(format_args!("token-file: {name}: {error}")))?;
-    let token = text.lines().next().unwrap_or_default().trim();
+    let token = text.lines().next().unwrap_or_default().trim_start_matches('\u{feff}').trim();
     let is_plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-_.~".contains(c));
     if token.len() < TOKEN_LEN_MIN || !is_plain {
         return Err(Failure::usage(format_args!(

@@ -13,7 +13,7 @@ use crate::table;
 pub(super) fn print(shown: &Ranking) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if let Some(start) = shown.window_start {
-        writeln!(out, "window from {start}")?;
+        writeln!(out, "{}", table::broken(&format!("window from {start}")))?;
     }
     write!(out, "{}", lines(shown))?;
     if shown.window_start.is_some() {

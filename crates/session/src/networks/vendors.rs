@@ -53,7 +53,8 @@ impl Vendors {
     fn of(text: &str) -> Result<Self, String> {
         let mut vendors = Self { names: Vec::new(), prefixes: Default::default() };
         let mut numbers: HashMap<&str, u32> = HashMap::new();
-        for line in text.lines() {
+        // Editors of Windows begin a file with a byte-order mark.
+        for line in text.trim_start_matches('\u{feff}').lines() {
             let Some((prefix, len, name)) = entry(line) else { continue };
             let Some(place) = LENS.iter().position(|&known| known == len) else { continue };
             let next = u32::try_from(vendors.names.len()).unwrap_or(u32::MAX);

@@ -8,6 +8,7 @@ use packet::SlotClock;
 use session::cca::flight::FlightReport;
 
 use crate::cca::printed::{self, PrintablePeriod};
+use crate::table;
 use crate::top::grouped;
 
 impl PrintablePeriod for FlightReport {
@@ -18,7 +19,8 @@ impl PrintablePeriod for FlightReport {
 
 fn print(told: &FlightReport, clock: SlotClock, controls: &[String]) -> io::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "from {}, one tap", clock.start(told.period.start))?;
+    let head = format!("from {}, one tap", clock.start(told.period.start));
+    writeln!(out, "{}", table::broken(&head))?;
     writeln!(out, "{}\n", lines(told, clock, controls))?;
     Ok(())
 }

@@ -54,7 +54,7 @@ impl By {
     fn parse(&mut self, text: &str) -> Result<(), (usize, String)> {
         let mut names = self.names.clone();
         let (mut ports, mut addresses) = (HashMap::new(), HashMap::new());
-        for (line, text) in (1..).zip(text.lines()) {
+        for (line, text) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
             let text = text.split('#').next().unwrap_or_default();
             let words: Vec<_> = text.split_whitespace().collect();
             let &[sender, name] = words.as_slice() else {
