@@ -22,7 +22,7 @@ else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
 .PHONY: help setup build page docs python demo test rust-test test-checked python-test test-train test-live \
-	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint bpf ns3 bench fuzz-smoke fuzz capture install uninstall \
+	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint bpf ns3 bench reproduce fuzz-smoke fuzz capture install uninstall \
 	deb program clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
@@ -177,6 +177,13 @@ target/ns3/l4s: $(NS3_OBJECTS) target/release/libl4s_abi.a
 bench: ## the paper's figures and wirelens beside its peers; results under bench/results/
 	@bash tools/setup.sh bench
 	bash bench/speed/run.sh
+
+# Folders of data, such as HELDOUT=DIR, are read from the environment, where make puts what its command
+# line sets.
+reproduce: ## a row of docs/reproduction.md again (FIGURE=ID, FULL=1, PLAN=1); alone: the list of rows
+	@bash tools/setup.sh base
+	@.venv/bin/python bench/reproduce/reproduce.py $(FIGURE) $(if $(FULL),--full) \
+		$(if $(PLAN),--plan) $(if $(COMPARE),--compare) $(if $(ONLY),--only '$(ONLY)')
 
 fuzz-smoke: ## every fuzz target for some seconds; part of make test
 	@bash tools/setup.sh test

@@ -79,12 +79,16 @@ def figures() -> dict[str, Figure]:
     return {name: Figure(**said) for name, said in config()["figures"].items()}
 
 
-@cache
 def read(path: str) -> list[Row]:
-    """Rows of a file under `bench/results`, by what its name ends with."""
-    file = RESULTS / path
+    """Rows of a file under `bench/results`."""
+    return rows_of(RESULTS / path)
+
+
+@cache
+def rows_of(file: Path) -> list[Row]:
+    """Rows of a file, by what its name ends with."""
     if not file.exists():
-        raise Missing(f"no file {file.relative_to(ROOT)}")
+        raise Missing(f"no file {file.relative_to(ROOT) if file.is_relative_to(ROOT) else file}")
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".jsonl":
         return [json.loads(line) for line in text.splitlines() if line]
@@ -96,7 +100,7 @@ def read(path: str) -> list[Row]:
         return list(csv.DictReader(text.splitlines(), delimiter=delimiter))
     if file.suffix == ".md":
         return list(table_rows(text))
-    raise Missing(f"{path}: rows are .jsonl, .json, .tsv, .csv or the tables of .md")
+    raise Missing(f"{file.name}: rows are .jsonl, .json, .tsv, .csv or the tables of .md")
 
 
 def table_rows(text: str) -> Iterator[Row]:
@@ -161,8 +165,8 @@ def number(text: Any) -> float:
         raise Missing(f"{text!r} is no number") from None
 
 
-def asked(query: str) -> float:
-    """The figure that a page asks for."""
+def asked(query: str, read: Callable[[str], list[Row]] = read) -> float:
+    """The figure that a page asks for; `read` gives the rows of a file named as the kept one."""
     name, *words = shlex.split(query)
     if name not in figures():
         raise Missing(f"no figure {name!r} in bench/pages/pages.toml")

@@ -1,11 +1,11 @@
 """What the packet log costs: packets to files on each way, and a host looked for in a large log.
 
     .venv/bin/python bench/speed/packetlog_log.py CAPTURE SCRATCH
-        [--rounds 3] [--log-bytes 10000000000]
+        [--rounds 3] [--log-bytes 10000000000] [--output FOLDER]
 
 SCRATCH is a folder on the disk that is measured; what is made there is deleted again. As root, so
 that the page cache can be emptied before a query. Results go to
-bench/results/DATE-CPU-packetlog-log: a line a run, a table, and where it was.
+FOLDER, or bench/results/DATE-CPU-packetlog-log: a line a run, a table, and where it was.
 """
 
 import argparse
@@ -117,6 +117,7 @@ def main() -> None:
     parser.add_argument("scratch", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--log-bytes", type=int, default=10_000_000_000)
+    parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     folder, capture = arguments.scratch / "packetlog-bench", arguments.capture
     before, runs = os.getloadavg()[0], []
@@ -141,7 +142,8 @@ def main() -> None:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     now = datetime.now(UTC)
-    results = Path(f"bench/results/{now.date()}-{cpu_slug()}-packetlog-log")
+    usual = Path(f"bench/results/{now.date()}-{cpu_slug()}-packetlog-log")
+    results = arguments.output or usual
     results.mkdir(parents=True, exist_ok=True)
     (results / "runs.jsonl").write_text("".join(json.dumps(run) + "\n" for run in runs))
     where = f"{now.isoformat(timespec='seconds')}, commit {commit()}, {arguments.rounds} rounds."

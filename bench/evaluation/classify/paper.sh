@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Counterparts of ServeFlow's Tables 1, 2, 3, 5 and Figures 2, 3, 5, 9, 10, 12 (paper_tables.py):
-#   bash bench/evaluation/classify/paper.sh TASK           with the recipe of models/recipes
+#   bash bench/evaluation/classify/paper.sh TASK           with the recipe that the kept rows were made with:
+#                                               recipes/ beside this file, or one of models/recipes
 #   bash bench/evaluation/classify/paper.sh headers TASK   as the paper: header bits and nothing else, 50/10/40;
 #                                               but LightGBM of 40 rounds of 15 leaves, since a model
 #                                               of 200 of 128 takes minutes to train
@@ -15,7 +16,7 @@ readonly PYTHON=${PYTHON:-.venv/bin/python} DATA=../shared/data WORK=${WORK:-ben
 readonly RESULTS=${RESULTS:-$WORK}
 is_headers=
 if [ "${1-}" = headers ]; then is_headers=headers- && shift; fi
-[ $# -ge 1 ] || { sed -n '2,11p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,12p' "$0" >&2; exit 2; }
 task=$1
 shift
 mkdir -p "$WORK"
@@ -30,13 +31,13 @@ stages=(--fastest decision-tree/1 --fast lightgbm/1 --slow lightgbm/10)
 case $task in
   testbed)
     source=(--testbed "${RUNS:-../data/services/services}")
-    recipe=services
+    recipe=models/recipes/services-testbed.toml
     if [ -z "$is_headers" ]; then stages=(--fast lightgbm/1 --slow lightgbm/10); fi
     ;;
   services)
     source=(-r "$DATA/services" --flows "$DATA/services/flows.tsv" --label class)
     source+=(--manifest "$DATA/services/MANIFEST.tsv")
-    recipe=services-ndpi
+    recipe=models/recipes/services-ndpi.toml
     if [ -z "$is_headers" ]; then
       stages=(--fast boosted-ports/1 --slow boosted-ports/3)
     fi
@@ -44,7 +45,7 @@ case $task in
   devices)
     bash models/make.sh labels "$DATA/devices/sentinel" > "$WORK/devices.tsv"
     source=(-r "$DATA/devices/sentinel" --flows "$WORK/devices.tsv")
-    recipe=devices
+    recipe=bench/evaluation/classify/recipes/devices.toml
     if [ -z "$is_headers" ]; then stages=(--fast lightgbm/1 --slow lightgbm/10); fi
     ;;
   *) echo "$task: no task; wanted: testbed, services or devices" >&2; exit 2 ;;
@@ -57,7 +58,7 @@ if [ -n "$is_headers" ]; then
     options+=(--set "lightgbm.$setting")
   done
 else
-  options=(--recipe "models/recipes/$recipe.toml")
+  options=(--recipe "$recipe")
 fi
 name=$is_headers$task
 # Which pictures: those of the stages.

@@ -2,10 +2,13 @@
 
     .venv/bin/python bench/speed/packetlog/classifier.py OUT [--speed CAPTURE]...
         [--error CAPTURE]... [--rounds 5] [--model FILE] [--tuned PROGRAM] [--more-buckets CAPTURE]
+        [--scale CAPTURE]...
 
-Needs `cargo build --release`. Writes to the folder OUT: `speed.jsonl` and `errors.jsonl`, a line a
-measurement, `environment.json` and `table.md`. The tuned loop is `tuned.cpp` of the yardsticks,
-compiled; it and ours take turns, so that both have the same share of a busy machine.
+Needs `cargo build --release`. Writes to the folder OUT: `speed.jsonl`, `errors.jsonl` and
+`scale.jsonl` (what a switch would log at higher rates, with the model that ships unless another is
+given), a line a measurement, `environment.json` and `table.md`. The tuned loop is `tuned.cpp` of
+the yardsticks, compiled; it and ours take turns, so that both have the same share of a busy
+machine.
 """
 
 import argparse
@@ -72,6 +75,12 @@ def errors(options: argparse.Namespace) -> list[dict[str, Any]]:
     return found
 
 
+def scale(options: argparse.Namespace) -> list[dict[str, Any]]:
+    command: list[str | Path] = [BENCH, "packetlog", "scale"]
+    command += ["--model", options.model or Path("models/packetlog/model.json")]
+    return [row for capture in options.scale for row in rows([*command, "--capture", capture])]
+
+
 def speed_lines(found: list[dict[str, Any]]) -> list[str]:
     lines = ["| capture | what | M packets a core-second | ns a packet |", "|---|---|---|---|"]
     names = dict.fromkeys((run["capture"], run["name"]) for run in found)
@@ -130,6 +139,7 @@ def main() -> None:
     parser.add_argument("--speed", type=Path, action="append", default=[])
     parser.add_argument("--error", type=Path, action="append", default=[])
     parser.add_argument("--more-buckets", type=Path, action="append", default=[])
+    parser.add_argument("--scale", type=Path, action="append", default=[])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--model", type=Path)
     parser.add_argument("--tuned", type=Path)
@@ -137,7 +147,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     facts = environment.facts([], options.rounds)
     kept = {}
-    for name, measured in (("speed", speed), ("errors", errors)):
+    for name, measured in (("speed", speed), ("errors", errors), ("scale", scale)):
         path = options.out / f"{name}.jsonl"
         found = measured(options)
         if found or not path.exists():

@@ -1,4 +1,7 @@
-"""Packs the runs of the data set `latency` beside this file: `pack.py testbed-runs/latency`."""
+"""Packs the runs of the data set `latency` beside this file, or into another folder:
+
+    .venv/bin/python testbed/data/latencies/pack.py testbed-runs/latency [FOLDER]
+"""
 
 import json
 import sys
@@ -11,7 +14,7 @@ NAMES = ("video-steady", "video-varying", "web-steady", "web-varying")
 SIZE_MAX_BYTES = 8_000_000
 
 
-def main(runs: Path) -> None:
+def main(runs: Path, output: Path = HERE) -> None:
     for name in NAMES:
         folder = runs / f"{name}-0000"
         run = json.loads((folder / "run.json").read_text())
@@ -23,10 +26,10 @@ def main(runs: Path) -> None:
             "relay_late_p99_us": round(max(late), 1),
             "scenario": (folder / "scenario.toml").read_text(),
         }  # fmt: skip
-        size = pack(folder / "packets.tsv.gz", HERE / f"{name}.parquet", about)
+        size = pack(folder / "packets.tsv.gz", output / f"{name}.parquet", about)
         print(f"{name}: {size / 1e6:.2f} MB")
         assert size <= SIZE_MAX_BYTES, f"more than {SIZE_MAX_BYTES}"
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:3]))
