@@ -193,7 +193,7 @@ def test_the_card_of_congestion_controls_has_held_out_figures() -> None:
         for row in page_rows.table_rows(page_cca.shipped())
     }
     assert shown == kept and len(kept) == 5
-    assert "held out: none of them trained the networks, ended training" in card
+    assert "held out: none of them was used to train the networks, to end training" in card
     assert "0.625" not in card and "0.967" not in card
 
 

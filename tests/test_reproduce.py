@@ -176,7 +176,7 @@ def test_rates_are_compared_with_one_of_the_same_run(
     """A machine of half the speed has the same result; a queue that alone is slower has not."""
     (job,) = [one for one in jobs.jobs() if one.name == "queues"]
     job.out.mkdir()
-    figure = paper_rows.Marked('queues "library (rtrb)"', "300")
+    figure = paper_rows.PaperFigure('queues "library (rtrb)"', "300")
     kept = page_rows.read("2026-11-22-amd-epyc-2-cores/runs.jsonl")
     for factor, others, is_within in [(2, 2, True), (20, 1, False)]:
         slower = [
@@ -200,7 +200,7 @@ def test_a_queue_that_has_another_name_now_is_found() -> None:
 
 
 def test_printed_figures_are_looked_for() -> None:
-    figure = paper_rows.Marked("cca heldout 10ms", "0.582")
+    figure = paper_rows.PaperFigure("cca heldout 10ms", "0.582")
     assert compare.printed(figure, "| 0.582 (0.581–0.584) |").is_within
     assert compare.printed(figure, "| 0.583 |").is_within is False
 
@@ -211,7 +211,7 @@ def test_printed_figures_are_looked_for() -> None:
 def test_a_wrong_id_names_near_ones() -> None:
     for word, near in [("serveflow/table6", "serveflow/table-6"), ("dragonfy", "dragonfly"),
                        ("table-6", "serveflow/table-6")]:  # fmt: skip
-        with pytest.raises(reproduce.Unknown, match=near):
+        with pytest.raises(reproduce.UnknownRow, match=near):
             reproduce.chosen([word], ROWS)
     assert len(reproduce.chosen(["dragonfly", "dragonfly/table-i"], ROWS)) == 10
 

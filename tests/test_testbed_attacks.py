@@ -313,7 +313,7 @@ def test_forged_frames_are_refused_outside_a_lab() -> None:
         timeout=20,
     )
     assert done.returncode == 1
-    assert b"may send in one of a lab only" in done.stderr
+    assert b"may send only in one of a lab" in done.stderr
 
 
 def test_prepared_frames_arrive_as_they_were_packed() -> None:

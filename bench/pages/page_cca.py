@@ -165,7 +165,7 @@ def equal() -> str:
     alone = [row for row in whole("equal", "equal", "0") if shares(row) == ALL_PACKETS]
     made = [
         (f"{label}{which}", cells)
-        for found, which in ((unsplit, ""), (alone, ", no flow beside"))
+        for found, which in ((unsplit, ""), (alone, ", no background flows"))
         for label, cells in (
             (OURS.label, [spread(of_line(found, OURS, length)) for length in LENGTHS]),
             (BEST, [spread(best_deepcci(found, length)) for length in LENGTHS]),
@@ -200,7 +200,7 @@ def seven() -> str:
 
 
 def left_out() -> str:
-    """Packets not sampled: intervals of 10 s with no flow beside."""
+    """Packets not sampled: intervals of 10 s without background flows."""
     found = chosen(rows("equal"), {"test": "equal", "background": "0", "duration": "10s"})
     parts = sorted({row["share"] for row in found}, reverse=True)
     of_part = [chosen(found, {"share": part}) for part in parts]

@@ -22,7 +22,7 @@ SETS = {
     "home": "a smart home of 14 devices, all types not trained",
     "home but": "… without its camera, which makes nine tenths of its flows",
     "place": "cameras, locks and hubs of another place, types not trained",
-    "tests": "tests of nDPI, Suricata and others, of families that trained nothing",
+    "tests": "tests of nDPI, Suricata and others, of held-out families",
     "benign": "benign traffic of places where attacks were recorded",
 }
 FLOWS_MIN = 20

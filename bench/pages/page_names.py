@@ -184,8 +184,8 @@ def parameters() -> str:
     """The numbers of the formula, of a model of all flows that are not sealed."""
     (found,) = rows("sealed", kind="parameters")
     of = found["rungs"]["all"]
-    lines = [[f"a[{name}]", f"{value:.2f}"] for name, value in of["a0"].items()]
-    lines += [[f"k[{name}]", f"{value:.2f}"] for name, value in of["k"].items()]
-    lines += [[f"b[{name}]", f"{value:.2f}"] for name, value in of["b"].items()]
+    lines = [[f"`a[{name}]`", f"{value:.2f}"] for name, value in of["a0"].items()]
+    lines += [[f"`k[{name}]`", f"{value:.2f}"] for name, value in of["k"].items()]
+    lines += [[f"`b[{name}]`", f"{value:.2f}"] for name, value in of["b"].items()]
     shown = [[name, value.replace("-", "−")] for name, value in lines]
     return grid(["parameter", "value"], shown)

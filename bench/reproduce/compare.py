@@ -16,7 +16,7 @@ from jobs import Job  # noqa: E402
 from page_rows import Missing  # noqa: E402
 from page_rows import Row as Kept  # noqa: E402
 from pages import like  # noqa: E402
-from paper_rows import Marked  # noqa: E402
+from paper_rows import PaperFigure  # noqa: E402
 
 Reader = Callable[[str], list[Kept]]
 
@@ -44,7 +44,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """A figure, kept and now."""
 
     query: str
@@ -126,7 +126,7 @@ def renamed(query: str, jobs: Sequence[Job]) -> str:
     return query
 
 
-def compared(figure: Marked, jobs: Sequence[Job]) -> Compared:
+def compared(figure: PaperFigure, jobs: Sequence[Job]) -> Comparison:
     """A figure of the page, with what the commands have now."""
     rule, read = rule_of(figure.query), reader(jobs)
     kept = page_rows.asked(figure.query)
@@ -141,20 +141,20 @@ def compared(figure: Marked, jobs: Sequence[Job]) -> Compared:
             after = now / page_rows.asked(renamed(rule.against, jobs), read)
             change, is_within = judged(rule, before, after)
     except Missing:
-        return Compared(figure.query, kept, None, figure.written, rule)
-    return Compared(figure.query, kept, now, figure.written, rule, change, is_within)
+        return Comparison(figure.query, kept, None, figure.written, rule)
+    return Comparison(figure.query, kept, now, figure.written, rule, change, is_within)
 
 
-def printed(figure: Marked, text: str) -> Compared:
+def printed(figure: PaperFigure, text: str) -> Comparison:
     """A figure that a command prints from the kept rows: it is there with three digits, or not."""
     kept = page_rows.asked(figure.query)
     rule = Rule(within=0.0005)
     if f"{kept:.3f}" not in text:
-        return Compared(figure.query, kept, None, figure.written, rule, None, False)
-    return Compared(figure.query, kept, kept, figure.written, rule, 0.0, True)
+        return Comparison(figure.query, kept, None, figure.written, rule, None, False)
+    return Comparison(figure.query, kept, kept, figure.written, rule, 0.0, True)
 
 
-def table(found: Sequence[Compared]) -> str:
+def table(found: Sequence[Comparison]) -> str:
     """Columns of text, the figures of the right one aligned."""
     lines = [["figure", "kept", "now", "change", "allowed", "within"]]
     lines += [one.cells() for one in found]

@@ -18,7 +18,7 @@ NOTHING = "none"
 
 
 @dataclass(frozen=True)
-class Marked:
+class PaperFigure:
     """A figure of ours that is written from a kept row."""
 
     query: str
@@ -40,7 +40,7 @@ class Row:
     ours: str
     """Without the comments that name kept rows."""
     remarks: str
-    figures: tuple[Marked, ...]
+    figures: tuple[PaperFigure, ...]
 
     @property
     def paper(self) -> str:
@@ -52,9 +52,9 @@ def text_of(cell: str) -> str:
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"<!--.*?-->", "", cell)).strip()
 
 
-def marked(cell: str) -> tuple[Marked, ...]:
+def marked(cell: str) -> tuple[PaperFigure, ...]:
     """The figures of a cell, each once, in its order."""
-    found = {query: Marked(query, written) for written, _, query in FIGURE.findall(cell)}
+    found = {query: PaperFigure(query, written) for written, _, query in FIGURE.findall(cell)}
     return tuple(found.values())
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 
 import compare
-from compare import Compared, page_rows
+from compare import Comparison, page_rows
 from jobs import (
     Job,
     Plan,
@@ -32,7 +32,7 @@ from jobs import (
     total,
 )
 from jobs import jobs as all_jobs
-from paper_rows import ROOT, Marked, Row, rows
+from paper_rows import ROOT, PaperFigure, Row, rows
 
 EXAMPLES = """\
 examples:
@@ -69,7 +69,7 @@ def amount(minutes: float) -> str:
 # --- What is asked for ----------------------------------------------------------------------
 
 
-class Unknown(Exception):
+class UnknownRow(Exception):
     """No row and no paper has this name."""
 
 
@@ -79,7 +79,7 @@ def chosen(asked: Sequence[str], known: Sequence[Row]) -> list[Row]:
     for word in asked:
         mine = [row for row in known if word in (row.id, row.paper)]
         if not mine:
-            raise Unknown(unknown(word, known))
+            raise UnknownRow(unknown(word, known))
         found |= {row.id: row for row in mine}
     return list(found.values())
 
@@ -99,7 +99,7 @@ def limited(of: dict[str, list[Job]], only: str) -> dict[str, list[Job]]:
     there = dict.fromkeys(job.name for jobs in of.values() for job in jobs)
     for name in names:
         if name not in there:
-            raise Unknown(f"no command {name!r} repeats these rows; wanted: {', '.join(there)}")
+            raise UnknownRow(f"no command {name!r} repeats these rows; wanted: {', '.join(there)}")
     return {
         row: [job for job in jobs if not names or job.name in names] for row, jobs in of.items()
     }
@@ -224,10 +224,10 @@ def ran(job: Job, one: Plan) -> str:
 # --- Comparing ------------------------------------------------------------------------------
 
 
-def figures_of(row: Row, jobs: Sequence[Job]) -> list[Compared]:
+def figures_of(row: Row, jobs: Sequence[Job]) -> list[Comparison]:
     """The figures of a row, as its jobs have them now."""
     more = [query for job in jobs for query in job.figures.get(row.id, [])]
-    asked = [*row.figures, *(Marked(query, written(query)) for query in more)]
+    asked = [*row.figures, *(PaperFigure(query, written(query)) for query in more)]
     if jobs and all(job.printed for job in jobs):
         text = "".join((job.out / "printed.md").read_text(encoding="utf-8") for job in jobs)
         return [compare.printed(figure, text) for figure in asked]
@@ -272,14 +272,14 @@ FINISHED = "finished"
 """A file in a job's folder: all its lines have run."""
 
 
-def verdict(found: Sequence[Compared], is_all: bool, has_failed: bool) -> int:
+def verdict(found: Sequence[Comparison], is_all: bool, has_failed: bool) -> int:
     if has_failed or any(one.is_within is False for one in found):
         return 1
     has_all = all(one.now is not None or one.rule.shown for one in found)
     return 0 if is_all and has_all else 2
 
 
-def conclusion(found: Sequence[Compared], done: Sequence[Job], status: int) -> str:
+def conclusion(found: Sequence[Comparison], done: Sequence[Job], status: int) -> str:
     """What the table comes to."""
     if not done:
         return "→ not measured"
@@ -359,7 +359,7 @@ def main() -> int:
         of = {row.id: jobs_of(row, full=asked.full) if is_possible(row) else [] for row in mine}
         of = limited(of, asked.only)
         return repeated(of, mine, only_plan=asked.plan, run=not asked.compare)
-    except Unknown as error:
+    except UnknownRow as error:
         print(f"reproduce: {error}", file=sys.stderr)
         return 2
 

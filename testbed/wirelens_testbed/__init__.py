@@ -1,7 +1,7 @@
-"""Real labelled traffic, made on one machine: networks, programs, taps, truth and self-checks.
+"""Real labelled traffic, made on one machine: networks, programs, taps, ground truth, self-checks.
 
-The way in is the command `wirelens testbed`; docs/guide/testbed.md shows it at work. A run builds
-a network of its own in namespaces (`lab`), records it (`taps`), lets one kind of scenario act
-(`congestion`, `services`, `attacks`, `calls`, `latency`), and writes what was recorded beside what
-is true of it (`truth`). A run that fails a check of its own is rejected (`run`).
+Use it by the command `wirelens testbed`; see docs/guide/testbed.md. A run builds
+a network of its own in namespaces (`lab`), records it (`taps`), performs one kind of scenario
+(`congestion`, `services`, `attacks`, `calls`, `latency`), and writes the captures together with
+their ground truth (`truth`). A run that fails one of its checks is rejected (`run`).
 """

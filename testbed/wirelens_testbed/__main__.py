@@ -1,4 +1,4 @@
-"""The door that `wirelens testbed` opens: one argument, a request in JSON."""
+"""What `wirelens testbed` starts: a program with one argument, a request in JSON."""
 
 from __future__ import annotations
 

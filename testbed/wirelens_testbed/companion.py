@@ -1,4 +1,4 @@
-"""The parts of the testbed that are `wirelens` itself: started, told lines, asked for a report.
+"""The parts of the testbed that are `wirelens` itself: started, given commands, asked for a report.
 
 A companion ends when its standard input does, so it cannot outlive us, however we end.
 """
@@ -39,7 +39,7 @@ class Companion:
             raise self._failure("did not get ready")
 
     def tell(self, line: str) -> None:
-        """Gives a command; it takes effect at once."""
+        """Gives a command; it takes effect immediately."""
         assert self._program.stdin is not None
         try:
             self._program.stdin.write(f"{line}\n".encode())

@@ -70,6 +70,6 @@ def _hold(name: str) -> int:
                     ) from None
             time.sleep(ATTEMPT_INTERVAL_S)
     raise MachineError(
-        f"congestion control {name}: somebody registered one of this name without a link, and it "
-        f"stays; try: bpftool struct_ops unregister name {name}"
+        f"congestion control {name}: another program registered one of this name without a link, "
+        f"and it stays; try: bpftool struct_ops unregister name {name}"
     )

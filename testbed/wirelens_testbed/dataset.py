@@ -1,10 +1,10 @@
-"""Data sets: many runs of one scenario, several at a time, gone on with where they stopped.
+"""Data sets: many runs of one scenario, several in parallel, continued where they stopped.
 
-A data set is a TOML file: a scenario, how often to run it, and values that take the place of the
+A data set is a TOML file: a scenario, how often to run it, and values that replace the
 scenario's. Each run is a process of its own, with a seed that follows from the data set's seed and
-the run's name. A run that its checks reject is made again with the same seed, so that no part of
-what is drawn is lost to a busy moment of the machine; and as rejections mean that the machine had
-too much to do, fewer run beside each other from then on.
+the run's name. A run that its checks reject is repeated with the same seed, so that no
+random draw is lost to a busy moment of the machine. As rejections mean that the machine was
+overloaded, fewer runs are parallel from then on.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def make(
     parallel: int | None,
     quiet: bool,
 ) -> list[str]:
-    """Makes what is missing of a data set; returns the names of runs that were given up.
+    """Makes the missing runs of a data set; returns the names of runs that failed for good.
 
-    `runs` stops each variant after so many, `parallel` runs at most so many at once.
+    `runs` stops each variant after so many, `parallel` bounds the number of parallel runs.
     """
     folder = output / data_set.name
     _claim(folder, data_set)

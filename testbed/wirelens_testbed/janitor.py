@@ -1,8 +1,8 @@
 """Cleans up after a run that was killed: `python -m wirelens_testbed.janitor PREFIX`.
 
-No process can clean up after its own SIGKILL. This one waits beside the run, on a pipe whose other
-end only the run holds. When the run ends, however it ends, the pipe does, and what is still there
-of its namespaces and files is removed.
+No process can clean up after its own SIGKILL. This one waits on a pipe whose other
+end only the run holds. When the run ends, in any way, the pipe closes, and the remaining
+namespaces and files of the run are removed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Network namespaces for one run, the programs inside them, and their removal.
 
-Every namespace carries a prefix with our process id. That makes runs beside each other harmless,
-and it lets a janitor, or the next run, recognise what a killed one left behind: a name whose
+The name of every namespace has a prefix with our process id. So parallel runs do not disturb each
+other, and a janitor, or the next run, recognises what a killed run left: a name whose
 process is gone.
 """
 
@@ -45,7 +45,7 @@ Program = subprocess.Popen[bytes]
 class Lab:
     """The namespaces, files and programs of one run; `close` removes all, whatever happened.
 
-    A process has one lab at a time. Should the process be killed, a janitor beside it does what
+    A process has one lab at a time. If the process is killed, a janitor process does what
     `close` would have done.
     """
 
@@ -217,7 +217,7 @@ class Lab:
         while not holds():
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"waited {time_max_s:g} s for this, in vain: {what}. The programs said: "
+                    f"timed out after {time_max_s:g} s: {what}. Output of the programs: "
                     f"{self.log_tails() or '(nothing)'}"
                 )
             self.pause(POLL_INTERVAL_S)

@@ -1,4 +1,4 @@
-"""What a waiting person sees: a line for each step, on a terminal a bar where it takes a known time."""
+"""Progress on standard error: a line for each step, on a terminal a bar if its time is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REFRESH_S = 0.5
 
 
 class Progress:
-    """Tells steps on standard error; each ends the one before."""
+    """Prints steps on standard error; each ends the one before."""
 
     def __init__(self, is_quiet: bool) -> None:
         self._is_quiet = is_quiet

@@ -103,7 +103,7 @@ class Run:
             )  # fmt: skip
             self.check(
                 f"relay {direction}: queue", not counts["dropped_full"],
-                f"{counts['dropped_full']} packets dropped for want of room", "0",
+                f"{counts['dropped_full']} packets dropped because the queue was full", "0",
             )  # fmt: skip
         self.facts.setdefault("relays", []).append(report)
         return report
@@ -121,7 +121,7 @@ class Run:
         self.facts.update(facts)
 
     def progress(self, text: str, duration_s: float = 0.0) -> None:
-        """Tells a waiting person what happens now, and how long it takes if that is known."""
+        """Shows the user the current step, and how long it takes if that is known."""
         self._progress.tell(text, duration_s)
 
     def close(self) -> None:

@@ -185,12 +185,12 @@ class Table:
         return [Table(each, f"{self._at(key)}[{index}]") for index, each in enumerate(found)]
 
     def rest(self) -> dict[str, Any]:
-        """All that nobody took, for whoever knows what it means."""
+        """All keys that were not taken, for the caller to interpret."""
         values, self._values = self._values, {}
         return values
 
     def finish(self) -> None:
-        """Refuses what nobody asked for: a misspelt key must not be a silent default."""
+        """Refuses keys that were not taken: a misspelt key must not be a silent default."""
         for key in self._values:
             near = difflib.get_close_matches(key, self._known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(self._known)}"

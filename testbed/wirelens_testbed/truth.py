@@ -38,7 +38,7 @@ class FlowRule:
 
 
 class FlowTruth:
-    """Collects who was started, and tells of each recorded flow whose it is."""
+    """Collects what was started, and assigns each recorded flow to it."""
 
     COLUMNS = (
         "community_id", "protocol", "src_ip", "src_port", "dst_ip", "dst_port", "first_ns",

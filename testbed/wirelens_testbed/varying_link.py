@@ -1,4 +1,4 @@
-"""A link whose rate, delay and loss change while a run goes on, as a schedule says.
+"""A link whose rate, delay and loss change during a run, by a schedule.
 
     left host --- near router == link == far router --- right host
 
@@ -58,7 +58,7 @@ class LinkPlan:
 
 
 def parse_link(table: Table) -> LinkPlan:
-    """Reads `[link]`: its steps are gone through in order, or shuffled, and begun anew."""
+    """Reads `[link]`: its steps are run in order, or shuffled, and repeated."""
     steps = tuple(_parse_step(each) for each in table.take_tables("steps"))
     if not steps:
         raise ScenarioError(
@@ -88,7 +88,7 @@ def _parse_step(table: Table) -> Step:
 
 
 def schedule(steps: Sequence[Step], duration_s: float) -> Iterator[Step]:
-    """The steps that fill a time, begun anew when they are used up, the last one cut."""
+    """The steps that fill a time, repeated when they are used up, the last one cut."""
     left_s = duration_s
     for step in itertools.cycle(steps):
         if left_s <= step.seconds:

@@ -459,7 +459,7 @@ fn parse_frame_count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Keys kept unless told otherwise.
+/// Keys kept by default.
 pub const KEY_COUNT_DEFAULT: usize = 16_000_000;
 
 /// A number of keys.

@@ -1,4 +1,4 @@
-//! From what was typed to what is asked for: beyond this file nobody knows of arguments.
+//! Turns arguments into requests: no code outside this file uses arguments.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::hints;
 use crate::interrupt;
 
-/// Finds the inputs that were typed; from here on an interrupt stops the run. `transport` tells
+/// Finds the inputs in the arguments; from here on an interrupt stops the run. `transport` states
 /// whether transport headers are needed.
 pub(crate) fn find(
     arguments: &InputArguments,
@@ -27,8 +27,8 @@ pub(crate) fn find(
     found.map_err(|error| explain(error, &request))
 }
 
-/// Refuses to put an output in the place of a capture that is read, also where files may be
-/// replaced: nobody means that.
+/// Refuses to replace a capture that is read by an output, even if files may be
+/// replaced: that is always a mistake.
 pub(crate) fn spare<'a>(
     inputs: &Inputs,
     outputs: impl IntoIterator<Item = Option<&'a PathBuf>>,

@@ -1,4 +1,4 @@
-//! What somebody who knows other tools may have meant: a line after an error of usage.
+//! What a user of other tools may have meant: a line after a usage error.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `wirelens completions` and `wirelens man`: files that an installation puts beside the program,
+//! `wirelens completions` and `wirelens man`: files that are installed along with the program,
 //! made from the definition of the commands.
 
 use std::fs;

@@ -57,7 +57,7 @@ pub(crate) fn on_hangup(control: &Control) {
     let _ = register(SIGHUP, control.flag());
 }
 
-/// Whether files are to be begun anew.
+/// Whether new files are to be begun.
 pub(crate) struct Reopen(Arc<AtomicBool>);
 
 impl Reopen {

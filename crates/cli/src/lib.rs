@@ -1,9 +1,9 @@
-//! The front door: what was typed becomes work, results and exit codes.
+//! The command-line front end: turns arguments into requests, results and exit codes.
 //!
-//! Only the doors print, exit and read settings. Data goes to standard output,
-//! everything else to standard error. What a command asks for is separate from how it was typed:
-//! the other front end, the Python extension, asks [`session`] for the same and knows nothing of
-//! this crate; its package carries the program.
+//! Only front ends print, exit and read settings. Data goes to standard output,
+//! everything else to standard error. A command's request is separate from its arguments:
+//! the other front end, the Python extension, makes the same requests of [`session`] without
+//! this crate; its package contains the program.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 /// Python that runs libraries.
 pub(crate) const PYTHON_SETTING: &str = "WIRELENS_PYTHON";
 
-/// Python's flags: no compiled files beside a checkout's sources, which root would own, and
-/// nothing imported from the folder in which somebody happens to be.
+/// Python's flags: no compiled files next to a checkout's sources, which root would own, and
+/// nothing imported from the current folder.
 const FLAGS: [&str; 2] = ["-B", "-P"];
 
 /// How to install the Python package, as errors say it; the package itself says it in

@@ -45,7 +45,7 @@ impl Notices {
         notices
     }
 
-    /// Packets go on.
+    /// Reports that packets are still being processed.
     pub(crate) fn tick(&self) {
         let Some(service) = self.0 else { return };
         service.tick(clock::now(), || {

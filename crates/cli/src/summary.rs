@@ -1,4 +1,4 @@
-//! The lines at the end, on standard error: what was read and what became of it.
+//! The summary at the end, on standard error: packets read, and their outcome.
 
 use session::reading::{Inputs, ReceiveOutcome};
 use session::run::SessionOutcome;
@@ -41,7 +41,7 @@ pub(crate) fn finished(finished: &SessionOutcome, quiet: bool) -> Result<Status,
     if losses.is_empty() { Ok(status) } else { Err(Failure::error(losses.join("\nwirelens: "))) }
 }
 
-/// Prints the summary; tells how the run ended.
+/// Prints the summary; returns how the run ended.
 ///
 /// The identity `received = processed + filtered + dropped + malformed` is checked here,
 /// once for each run, because this is where it is printed.

@@ -1,4 +1,4 @@
-//! The tables of a run in this terminal, while it goes on: `run --view`, and commands that listen.
+//! The tables of a run in this terminal, live: `run --view`, and commands that listen.
 
 use std::env;
 use std::io::{self, IsTerminal as _, Write};
@@ -19,7 +19,7 @@ use session::reading::Inputs;
 /// What would be lines on standard error; they would be written into the view.
 static MESSAGES: OnceLock<Messages> = OnceLock::new();
 
-/// Tells people what happens: a line below the view.
+/// Shows messages for users: a line below the view.
 pub(crate) fn tell(line: &str) {
     MESSAGES.get_or_init(Messages::default).put(line);
 }
@@ -94,8 +94,8 @@ impl View {
     }
 }
 
-/// Runs a session to its end, which someone may look at meanwhile. What was read of captures is
-/// looked at until someone has seen enough; of an interface that is gone nothing more comes.
+/// Runs a session to its end, with its view. Results of captures are
+/// shown until the user ends the view; a removed interface ends it.
 pub(crate) fn run(
     session: Session,
     view: Option<View>,

@@ -79,8 +79,8 @@ fn columns() {
 #[test]
 fn malformed() {
     let mut page = format!(
-        "{MADE}\n# Malformed headers\n\nA malformed header is counted under its cause. What it \
-         spoils tells which questions the packet can still answer.\n\n\
+        "{MADE}\n# Malformed headers\n\nA malformed header is counted under its cause. The column \
+         `spoils` names the affected layer, and so which questions the packet can still answer.\n\n\
          | cause | spoils | seen |\n|---|---|---|\n"
     );
     for cause in Malformed::ALL {

@@ -9,7 +9,7 @@ use capture::sys::interfaces::{self, Channels};
 use crate::check::Check;
 use crate::system::System;
 
-/// Queues, interrupts and processes that are looked at.
+/// Queues, interrupts and processes that are inspected.
 const ENTRIES_MAX: usize = 65_536;
 /// Words in the names of interrupts that come without a received packet.
 const OTHER_INTERRUPTS: [&str; 7] = ["config", "event", "async", "output", "mgmt", "misc", "ctrl"];
@@ -115,7 +115,7 @@ impl Spread {
         Some(Check::ok(title, seen))
     }
 
-    /// One queue is spread over processors by the kernel, if it is told to.
+    /// One queue is spread over processors by the kernel, if configured to.
     pub(crate) fn steering(&self) -> Option<Check> {
         let count = self.steered.len();
         let title = format!("packet steering {}", self.name);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use packet::Timestamp;
 
-/// The clocks of a front door, which alone reads them.
+/// The clocks of a front end, which alone reads them.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// Monotonic time.

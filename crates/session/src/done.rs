@@ -1,4 +1,4 @@
-//! Outcome of the packets of a run, and of its flows, whoever looked at them.
+//! Outcome of the packets and flows of a run, for every application.
 
 use engine::flow::{EndReason, FlowCounts};
 use engine::group::Outcome;

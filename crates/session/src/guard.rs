@@ -27,7 +27,7 @@ read -r word
 [ "$word" = done ] && exit
 for line; do $line; done"#;
 
-/// A device that nobody else acts on, in the network namespace of the calling thread. The name is
+/// A device on which no other run acts, in the network namespace of the calling thread. The name is
 /// known there alone, and goes with whoever holds it.
 pub(crate) struct Lock(UnixListener);
 
@@ -75,7 +75,7 @@ impl Guard {
         starting.map(Self)
     }
 
-    /// Tells it that all is done.
+    /// Reports to it that all is done.
     pub(crate) fn dismiss(mut self) {
         if let Some(mut stdin) = self.0.stdin.take() {
             let _ = stdin.write_all(b"done\n");

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Looks a setting of the process up, which a front door alone may do.
+/// Looks up a setting of the process, which only a front end may do.
 pub type Environment = fn(&str) -> Option<OsString>;
 
 /// The process that asks: it decides where models and libraries are looked for.

@@ -77,7 +77,7 @@ impl InputSettings {
         !self.interface.is_empty()
     }
 
-    /// Takes what a front door was given instead of sources of the file: captures, or interfaces.
+    /// Replaces sources of the file by those given to a front end: captures, or interfaces.
     /// What the file says of the kind of source that is replaced goes with it.
     pub fn take_instead(&mut self, read: &[PathBuf], interface: &[String], pace: Option<f64>) {
         if !read.is_empty() {

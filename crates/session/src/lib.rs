@@ -1,7 +1,7 @@
-//! Between the applications and the front doors: which frames are read and how, applications run
+//! Between the applications and the front ends: which frames are read and how, applications run
 //! on them, and the account of every packet.
 //!
-//! What is asked for is a value, and what goes wrong is a type, whoever asks: the command, whose
+//! Requests are values and errors are types, for every front end: the command, whose
 //! arguments become a request, or the Python package. Nothing here parses arguments or prints.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Where a run is looked at, as a file of settings says it: `[page]`.
+//! Where a run is shown, from the settings file: `[page]`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

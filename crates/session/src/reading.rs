@@ -40,7 +40,7 @@ const PARTS_PER_THREAD: usize = 4;
 /// is returned is dropped.
 pub type Painter = fn(&Arc<Progress>, Option<u64>) -> Box<dyn Any>;
 
-/// Which frames to read, and how, whoever asks.
+/// Which frames to read, and how, for every front end.
 #[derive(Clone, Debug)]
 pub struct InputRequest {
     /// Captures: files, folders of captures, or `-` for standard input.
@@ -167,7 +167,7 @@ impl Needs {
     /// Transport headers as well: 20 bytes of TCP.
     pub const TRANSPORT_LEN: u32 = 78;
 
-    /// Bytes of each frame behind its headers that are looked at.
+    /// Bytes of each frame after its headers that are read.
     #[must_use]
     pub const fn payload_len_max(&self) -> u32 {
         if self.takes_all { u32::MAX } else { self.len.saturating_sub(Self::TRANSPORT_LEN) }
@@ -228,7 +228,7 @@ pub struct Inputs {
     painter: Option<Painter>,
 }
 
-/// What became of the frames before they reached a stage.
+/// The outcome of frames before they reached a stage.
 #[derive(Default)]
 pub struct ReceiveOutcome {
     /// Of all inputs together.

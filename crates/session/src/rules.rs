@@ -98,7 +98,7 @@ impl OneOrMore {
     }
 }
 
-/// What a run has beside its rules.
+/// The parts of a run in addition to its rules.
 pub struct RuleContext<'a> {
     /// The words of labels.
     pub words: &'a [Words],
@@ -151,7 +151,7 @@ impl Rules {
         self.rules.is_empty()
     }
 
-    /// The sizes that flows are told apart by, in bytes, smallest first. The label of a flow is
+    /// The sizes by which flows are labelled, in bytes, smallest first. The label of a flow is
     /// the number of the largest that it has reached.
     #[must_use]
     pub fn thresholds(&self) -> &[u64] {
@@ -180,7 +180,7 @@ impl Rules {
         })
     }
 
-    /// Whether the congestion control of a flow is looked at. Where a rule says that some are,
+    /// Whether the congestion control of a flow is identified. If a rule selects some flows,
     /// others are not.
     #[inline]
     #[must_use]
@@ -210,19 +210,19 @@ impl Rules {
         self.rules.iter().any(|rule| rule.acts.iter().any(|act| matches!(act, Act::Keep(_))))
     }
 
-    /// Whether any rule is about whose congestion control is looked at.
+    /// Whether any rule selects flows whose congestion control is identified.
     #[must_use]
     pub fn steers_follows(&self) -> bool {
         self.rules.iter().any(|rule| rule.acts.iter().any(|act| matches!(act, Act::Follow(_))))
     }
 
-    /// Whether the congestion control of flows is looked at that no rule is about.
+    /// Whether the congestion control is identified of flows that match no rule.
     #[must_use]
     pub fn follows_others(&self) -> bool {
         !self.chooses_follows()
     }
 
-    /// Whether a rule chooses whose congestion control is looked at, so that others' is not.
+    /// Whether a rule selects flows whose congestion control is identified, and excludes others.
     fn chooses_follows(&self) -> bool {
         self.rules.iter().any(|rule| rule.acts.contains(&Act::Follow(true)))
     }
@@ -404,7 +404,7 @@ fn fits(
     Ok(Fits::One(labels))
 }
 
-/// The rules in force, shared by those who go by them and whoever changes them.
+/// The rules in force, shared by their readers and the code that changes them.
 #[derive(Clone, Default)]
 pub struct InForce(Arc<Shared>);
 

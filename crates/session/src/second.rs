@@ -1,5 +1,5 @@
-//! Captures of a second tap, which an application reads beside those of its pass, as far as those
-//! have come.
+//! Captures of a second tap, which an application reads in addition to those of its pass, up to the
+//! same time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ pub(crate) fn find(egress: &[PathBuf], site: &Site<'_>) -> Result<Vec<PathBuf>, 
     find_beside(egress, upstream)
 }
 
-/// The same beside these captures.
+/// The same together with these captures.
 pub(crate) fn find_beside(
     egress: &[PathBuf],
     upstream: &[PathBuf],
@@ -140,7 +140,7 @@ pub(crate) fn explained(error: InputError) -> Refusal {
     }
 }
 
-/// Whether a name is that of an interface here, which whoever reads captures may have meant.
+/// Whether a name is that of an interface here, which a user of captures may have meant.
 pub(crate) fn is_interface(name: &Path) -> bool {
     let Ok(devices) = capture::devices::list() else { return false };
     name.to_str().is_some_and(|name| devices.iter().any(|device| device.name == name))

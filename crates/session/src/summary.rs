@@ -1,4 +1,4 @@
-//! The lines at the end of a run: what was read and what became of it.
+//! The summary at the end of a run: packets read, and their outcome.
 
 use std::fmt::Write as _;
 
@@ -62,7 +62,7 @@ pub fn names(inputs: &Inputs) -> String {
     inputs.resolved.inputs.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-/// The lines, each ended, and what the command says beside them.
+/// The lines, each ended, and the command's additional text.
 #[must_use]
 pub fn lines(
     inputs: &Inputs,
@@ -76,7 +76,7 @@ pub fn lines(
     text
 }
 
-/// The lines, each ended, without what the command says beside them.
+/// The lines, each ended, without the command's additional text.
 #[must_use]
 pub fn own_lines(
     inputs: &Inputs,

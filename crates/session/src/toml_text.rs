@@ -1,4 +1,4 @@
-//! Text in TOML that people write: every mistake is told at once, each with its line and with what
+//! Text in TOML that users write: all mistakes are reported together, each with its line and what
 //! may have been meant.
 
 use std::fmt;

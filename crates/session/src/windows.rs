@@ -13,7 +13,7 @@ use packet::{FlowDirection, FlowKey, Frame, HashSeed, Timestamp};
 use crate::flows::RunTotals;
 use crate::reading::{Inputs, OpenSources};
 
-/// What is asked, whoever asks.
+/// A request, for every front end.
 #[derive(Clone, Debug)]
 pub struct WindowsRequest {
     /// Time-outs and limits.

@@ -16,10 +16,10 @@ pub(crate) fn header(out: &mut Vec<u8>, schema: Schema) {
     out.push(b'\n');
 }
 
-/// One row. A stamp is integer nanoseconds; a float is the shortest text that
+/// One row. A timestamp is integer nanoseconds; a float is the shortest text that
 /// reads back to the same bits, with `NaN`, `inf` and `-inf` as such; bytes are
-/// hexadecimal. A missing value is an empty field; beside it, empty text is quoted to be told
-/// from it.
+/// hexadecimal. A missing value is an empty field; empty text in such a column is quoted to
+/// distinguish it.
 pub(crate) fn row(out: &mut Vec<u8>, columns: &[Column], row: usize) {
     // Readers skip empty lines, so a value alone on its line is never left empty.
     let is_alone = columns.len() == 1;

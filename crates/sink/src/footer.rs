@@ -1,8 +1,8 @@
-//! What a Parquet file says of its row groups, written while it still grows.
+//! Metadata of a Parquet file's row groups, written while the file still grows.
 //!
 //! Parquet has its table of contents at the end, so a file whose writer was
-//! killed would hold rows that nobody can find. So each row group is followed
-//! by one of two things, which readers of the finished file never look at,
+//! killed would hold rows that no reader can find. So each row group is followed
+//! by one of two records, which readers of the finished file never read,
 //! because they go by offsets:
 //!
 //! - a complete *footer*, by which the file can be opened as it is;
@@ -113,7 +113,7 @@ pub(crate) fn read_back(file: &File) -> io::Result<Option<ReadBack>> {
 struct FooterNote {
     metadata: ParquetMetaData,
     is_note: bool,
-    /// Where the row groups lie that it tells of.
+    /// Positions of the row groups that it describes.
     data: Range<u64>,
 }
 

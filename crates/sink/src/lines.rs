@@ -1,5 +1,5 @@
 //! The text formats: rows encoded one after another into a buffer that is
-//! handed on when it is large enough, or at once where a reader waits.
+//! passed on when it is large enough, or immediately if a reader waits.
 
 use std::io::{self, Write};
 

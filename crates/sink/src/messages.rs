@@ -1,9 +1,9 @@
-//! Messages of an Arrow stream, looked at before the library is asked for them.
+//! Messages of an Arrow stream, checked before the library reads them.
 //!
-//! A partial file may have been damaged as well as torn, or made up. The library believes the
+//! A partial file may be damaged or crafted as well as truncated. The library trusts the
 //! lengths that a message states where it cuts its buffers from the body, and panics where they do
-//! not fit. So each message is held here against its own body and the schema first; what does not
-//! fit ends the stream, as a tear does.
+//! not fit. So each message is first checked here with its own body and the schema; one that does
+//! not fit ends the stream, as truncation does.
 
 use std::fs::File;
 use std::io;

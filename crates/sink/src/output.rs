@@ -1,7 +1,7 @@
-//! Output files that are whole or absent.
+//! Output files that are complete or absent.
 //!
-//! Rows go to `NAME.partial` beside the target, which gets its name in one
-//! step at the end: no reader ever sees half a file under the name it waits
+//! Rows go to `NAME.partial` next to the target, which gets its name in one
+//! step at the end: no reader ever sees an incomplete file under the name it waits
 //! for. A run that fails removes its partial file; one that is killed leaves
 //! it, marked by its name, and the next run replaces it. So does one whose disk
 //! takes no more, where [`recover`](crate::recover()) finds rows in it. The open
@@ -62,10 +62,10 @@ pub struct OutputFile {
     holds_rows: bool,
 }
 
-/// A finished piece of an output that goes on in another file.
+/// A finished piece of an output that continues in another file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Its name; nothing where somebody renamed it while it grew, who knows where it is.
+    /// Its name; nothing if another program renamed it while it grew.
     pub path: Option<PathBuf>,
     /// Its length.
     pub size_bytes: u64,
@@ -82,7 +82,7 @@ enum Place {
 }
 
 impl OutputFile {
-    /// Opens the partial file beside `path`, or `path` itself where it is a pipe or device.
+    /// Opens the partial file next to `path`, or `path` itself if it is a pipe or device.
     ///
     /// A symbolic link is never followed: it is something that exists, and
     /// [`Existing::Replace`] puts the new file in the place of the link. In place of a file the
@@ -344,8 +344,8 @@ impl Drop for OutputFile {
     }
 }
 
-/// A path that stands for a descriptor we hold. It is duplicated rather than
-/// opened anew: opening `/dev/stdout` behind `>> log` would start at the log's beginning.
+/// A path that refers to a descriptor we hold. It is duplicated rather than
+/// opened again: opening `/dev/stdout` after `>> log` would start at the log's beginning.
 fn descriptor(path: &Path) -> Option<io::Result<File>> {
     let owned = match path.to_str()? {
         "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
@@ -364,7 +364,7 @@ fn descriptor(path: &Path) -> Option<io::Result<File>> {
 
 /// Creates the partial file and locks it, having removed one that a killed run left.
 ///
-/// Whoever removes a partial file holds its lock and has seen that the name
+/// A run that removes a partial file holds its lock and has seen that the name
 /// still leads to it. So no run removes a file that another is filling: the
 /// other holds the lock, or has yet to take it and will find its file gone.
 fn open_partial(path: &Path, partial: &Path) -> Result<File, OutputError> {

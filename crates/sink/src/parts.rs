@@ -1,7 +1,7 @@
-//! Rows in many files: one after the other as each is full, or in folders by time.
+//! Rows in many files: rotated when each is full, or in folders by time.
 //!
 //! Folders have Hive's layout, `date=2026-11-25/hour=13/part-00000.parquet`, which DuckDB, Polars,
-//! Spark and others read as columns. No part replaces another: a run that goes on in a folder takes
+//! Spark and others read as columns. No part replaces another: a run that continues a folder uses
 //! the next free number.
 //!
 //! **Bounds.** At most [`OPEN_MAX`] folders have a part that grows, so at most so many row groups
@@ -354,7 +354,7 @@ impl Files {
         self.writer.as_ref().map_or(0, Writer::written_bytes)
     }
 
-    /// Finishes the file and goes on in the next.
+    /// Finishes the file and continues in the next.
     ///
     /// # Errors
     /// [`WriteError`]

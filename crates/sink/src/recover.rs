@@ -1,10 +1,10 @@
-//! What can be saved of an output whose writer was killed.
+//! Recovers the complete rows of an output whose writer was killed.
 //!
 //! A partial file is complete up to some row: text up to its last line, Arrow
 //! up to its last batch, Parquet up to the last row group that is noted
 //! ([`crate::footer`]). That much is written to a file of its own; the partial
 //! one is only read, so that nothing is lost where this goes wrong. It may even
-//! belong to a run that still goes on: what is saved then is what it had so far.
+//! belong to a run that still writes: then the rows so far are recovered.
 
 use std::error::Error;
 use std::fmt;
@@ -90,7 +90,7 @@ pub fn recover(
     Ok(RecoveryReport { format: source.format, row_count, cut_bytes })
 }
 
-/// Whether [`recover`] would find a row, from as little of the file as tells.
+/// Whether [`recover`] would find a row, from as little of the file as possible.
 pub(crate) fn has_row(partial: &Path) -> bool {
     let Ok(source) = Source::open(partial) else { return false };
     match source.format {

@@ -40,8 +40,8 @@ impl<W: Write + Send> Writer<W> {
         Self::with(format, schema, io, false)
     }
 
-    /// Writes what the reader of a pipe waits for: each [`write`](Self::write)
-    /// arrives at once, and Arrow has its stream layout. Parquet is not
+    /// Writes for the reader of a pipe: each [`write`](Self::write)
+    /// arrives immediately, and Arrow has its stream layout. Parquet is not
     /// readable before its end, so it is written as [`new`](Self::new) does.
     ///
     /// # Errors
@@ -84,9 +84,9 @@ impl<W: Write + Send> Writer<W> {
         written
     }
 
-    /// Hands on the rows held back, so that they outlive this process: lines as
+    /// Writes the rows held back, so that they outlive this process: lines as
     /// they are, Parquet and Arrow as a row group or batch that ends here. For
-    /// output that goes on for hours; each call that finds rows costs a file of
+    /// output that runs for hours; each call that finds rows costs a file of
     /// many columns some kilobytes.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl Writer<OutputFile> {
         }
     }
 
-    /// Finishes the file and goes on in a new one, as [`OutputFile::reopen`]
+    /// Finishes the file and continues in a new one, as [`OutputFile::reopen`]
     /// does; a pipe or device gets what was held back and stays.
     ///
     /// # Errors

@@ -13,9 +13,9 @@ def quality(held_out: HeldOut) -> str:
     """F1 on runs that neither trained, ended training nor calibrated, or that there is none."""
     if not held_out:
         return (
-            "This card has no F1: no held-out runs were given. Those that ended training and\n"
-            "calibrated probabilities would flatter. `wirelens eval cca --model THIS -r RUNS` measures\n"
-            "it on runs that training did not have.\n"
+            "This card has no F1: no held-out runs were given. F1 on the runs that ended training\n"
+            "and calibrated probabilities would be too optimistic. Measure it on held-out runs with\n"
+            "`wirelens eval cca --model THIS -r RUNS`.\n"
         )
     units = re.compile(r"(?<=\d)(?=[a-zµ])")
     lengths = list(dict.fromkeys(length for found in held_out.values() for length in found))
@@ -26,8 +26,8 @@ def quality(held_out: HeldOut) -> str:
         cells = [f"{found[length]:.3f}" if length in found else "" for found in held_out.values()]
         text += f"| {named} | {' | '.join(cells)} |\n"
     return (
-        f"{text}\nThese runs are held out: none of them trained the networks, ended training or "
-        "calibrated\nprobabilities.\n"
+        f"{text}\nThese runs are held out: none of them was used to train the networks, to end "
+        "training or to\ncalibrate probabilities.\n"
     )
 
 
@@ -43,16 +43,17 @@ def card(model: Model, runs: Sequence[str], note: str, held_out: HeldOut | None 
     votes = ""
     if model.voting:
         windows, *longer = voters_of(model.networks)
+        length_ms = windows.slots * model.slot_ns / 1e6
         votes = (
-            f"\nUp to {model.voting.most} intervals of {windows.slots * model.slot_ns / 1e6:g} ms, one after the other, count "
-            f"together, with a\ncorrelation of {model.voting.correlation:g} between their errors"
+            f"\nUp to {model.voting.most} consecutive intervals of {length_ms:g} ms are combined, "
+            f"with a\ncorrelation of {model.voting.correlation:g} between their errors"
         )
         for network in longer:
             lengths = (network.slots, network.row_slots)
             span, row = (slots * model.slot_ns / 1e6 for slots in lengths)
             votes += (
-                f"; those of {span:g} ms, in rows of {row:g} ms,\nvote beside them, and then a vote "
-                f"counts {model.voting.part:g}"
+                f"; those of {span:g} ms, in rows of {row:g} ms,\nvote as well, and then a vote "
+                f"has the weight {model.voting.part:g}"
             )
         votes += ".\n"
     trained = ""
@@ -63,13 +64,14 @@ def card(model: Model, runs: Sequence[str], note: str, held_out: HeldOut | None 
             f"\nTrained on {flows[0]:g} to {flows[1]:g} flows in a queue, links of "
             f"{rate[0] / 1e6:g} to {rate[1] / 1e6:g} Mbit/s, queues of {queue[0] * 1e3:g}\n"
             f"to {queue[1] * 1e3:g} ms, round trips of {rtt[0] * 1e3:g} to {rtt[1] * 1e3:g} ms. "
-            "Outside of the first three no control is named; round trips are\n"
-            f"not seen by two taps. No answer is surer than {model.confidence_max or 1.0:.2f}.\n"
+            "Outside the first three ranges no congestion control is\n"
+            "named; two taps do not measure round trips. "
+            f"Confidence is at most {model.confidence_max or 1.0:.2f}.\n"
         )
     return f"""# Congestion controls of flows in a queue
 
-Names {", ".join(model.controls)} from {inputs} in slots of
-{model.slot_ns / 1e6:g} ms at a tap before the queue and one behind it. Read by
+Identifies {", ".join(model.controls)} from {inputs} in slots of
+{model.slot_ns / 1e6:g} ms at a tap upstream and a tap downstream of the queue. Used by
 `wirelens cca --model`.
 
 {note}## Quality
@@ -86,6 +88,6 @@ Trained on {len(runs)} runs, {runs[0]} to {runs[-1]}, by:
 $ {model.training["command"]}
 ```
 
-It is made for drop-tail queues like those of the runs; another mix of rates, delays and buffers has
-to be tried.
+It is made for drop-tail queues like those of the runs. Measure it first for another mix of rates,
+delays and buffers.
 """

@@ -58,16 +58,16 @@ def _beside(request: "Request") -> str:
     parts = []
     if request.pool.names is not None:
         parts.append(
-            "Names that packets carry are evidence: `names.tsv` says of which class protocols, "
-            "domains and words of names\nare. A stage of one packet has the names known with it, "
-            f"the others await them for {request.pool.names.packets} packets at most."
+            "Server names in packets are evidence: `names.tsv` assigns protocols, "
+            "domains and words of names\nto classes. A stage of one packet uses the names known by "
+            f"then, the others wait for names for at most {request.pool.names.packets} packets."
         )
     if request.memory is not None:
         parts.append(
-            "Hosts are remembered: a flow's probabilities are multiplied by the shares of what its "
-            "source's flows were\ntaken for before, of which half is forgotten in "
-            f"{request.memory.half_life_s:g} s. All figures here are with it, each capture from its "
-            "beginning."
+            "Host memory: a flow's probabilities are multiplied by the shares of the verdicts on "
+            "earlier flows of\nits source, with a half-life of "
+            f"{request.memory.half_life_s:g} s. All figures here are with host memory, which is "
+            "empty at the start of each capture."
         )
     return "".join(f"{part}\n\n" for part in parts)
 

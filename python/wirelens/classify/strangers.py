@@ -185,15 +185,16 @@ def section(one: OpenSet, below: float, why: str, judged_on: str, known: Names |
     foreign_count = int(one.is_foreign.sum())
     families = len(numpy.unique(one.families))
     foreign = (
-        f"{foreign_count} of them are foreign: of no class that the model knows"
+        f"{foreign_count} of them are foreign: of no class in training"
         if foreign_count
-        else "None of them is of a class that the model does not know, so nothing is known of those"
+        else "None of them is foreign, that is, of no class in training, so foreign flows were not "
+        "measured"
     )
     text = (
-        f"## Strangers' traffic\n\nOn {len(one.truth)} {judged_on}, of {families} families of "
+        f"## Held-out traffic\n\nOn {len(one.truth)} {judged_on}, of {families} families of "
         f"captures. {foreign}. A flow is\n`unknown` if the probability of its likeliest class is "
-        f"below {below:.2f}: {why}.\nOf flows of known classes, one without a name is missed in macro-F1 "
-        f"and in *right of all*.\n\n{table(header, rows)}"
+        f"below {below:.2f}: {why}.\nA flow of a trained class without a label counts as missed in "
+        f"macro-F1 and in *right of all*.\n\n{table(header, rows)}"
     )
     if not len(told):
         return text
@@ -240,7 +241,7 @@ def _calibration_text(one: OpenSet) -> str:
     everything, names, own = ("–" if error is None else f"{error:.3f}" for error in errors)
     header = ["confidence of the guess", "flows", "mean", "right"]
     return (
-        "\nHow far confidence can be believed, foreign flows counted as wrong. Expected calibration "
-        f"error (ECE): {everything}\nof all guesses, {names} of the names that are "
+        "\nCalibration, foreign flows counted as wrong. Expected calibration "
+        f"error (ECE): {everything}\nof all guesses, {names} of the labels that are "
         f"shown, {own} of these without foreign flows.\n\n{table(header, rows)}"
     )

@@ -170,7 +170,7 @@ The network is `{request.network}`.
 
 {note}## Quality
 
-On the last fifth of each trace, which ended training and therefore flatters:
+On the last fifth of each trace, which was used to end training, so that the figures are optimistic:
 
 | | this model | newest latency of the queue |
 |---|---:|---:|

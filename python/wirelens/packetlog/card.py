@@ -18,23 +18,23 @@ _WHAT = {
     "all else is `unknown`, and stored in full.",
 }
 _TRUTH = {
-    "attacks": "Anomalous are packets of these roles: " + ", ".join(ANOMALOUS_ROLES) + ". What the "
-    "other side answers belongs to an attack, since it tells what came of it. Intercepted packets "
-    "are left out: they are benign, and nothing in them tells that they took a detour.",
-    "congestion": f"Congested is a packet that waited more than {CONGESTED_WAIT_NS / 1e6:g} ms in "
-    "the queue behind which it was captured (CoDel's bound for a queue that stands, RFC 8289), by "
-    "the testbed's own record of when it came and left.",
-    "unknown": "Beside benign packets and known attacks, it was trained on drawn packets, which are "
-    "benign ones with some columns of other benign ones.",
+    "attacks": "Packets of these roles are anomalous: " + ", ".join(ANOMALOUS_ROLES) + ". Replies "
+    "of the other side belong to an attack, since they show its outcome. Intercepted packets "
+    "are left out: they are benign, and nothing in them shows that they took a detour.",
+    "congestion": f"A packet is congested if it waited more than {CONGESTED_WAIT_NS / 1e6:g} ms in "
+    "the queue upstream of the capture (CoDel's bound for a standing queue, RFC 8289), by "
+    "the testbed's own record of its arrival and departure.",
+    "unknown": "In addition to benign packets and labelled attacks, it was trained on drawn "
+    "packets, which are benign ones with some columns of other benign ones.",
 }
 _LIMITS = {
-    "attacks": "It knows the networks it was trained on. Benign traffic of other programs may be "
-    "marked and other attacks missed: of these the figures of *unseen* above are the better guess, "
-    "though most unseen attacks have their tool in training, and of other networks neither holds. "
-    "It is meant to choose what is kept of a packet, not to "
-    "raise alarms. Payload is not looked at, so attacks that differ from benign use in it alone, "
+    "attacks": "It is accurate only on networks like those in training. Benign traffic of other "
+    "programs may be marked and other attacks missed. For these the figures of *unseen* above are "
+    "the better estimate, though most unseen attacks have their tool in training; for other "
+    "networks neither figure applies. It is meant to choose how much of a packet is stored, not to "
+    "raise alarms. Payload is not inspected, so attacks that differ from benign use in it alone, "
     "such as one malicious request, look benign.",
-    "congestion": "It was trained on one link at a time, shared by bulk transfers. A queue behind "
+    "congestion": "It was trained on one link at a time, shared by bulk transfers. A queue in "
     "which few flows wait, or elsewhere on the path, looks different.",
     "unknown": "Benign traffic of programs that it was not trained on is `unknown` by design; train "
     "it on your own.",
@@ -65,13 +65,14 @@ def _features(outcome: "Outcome") -> str:
     trees = one.flow_forest.trees
     nodes = sum(len(tree.feature) for tree in [*trees, *one.packet_forest.trees])
     options = one.options.to_json()
+    window_s = options["window_ns"] / 1e9
     rows = sorted(outcome.importance.items(), key=lambda item: -item[1])[:_SHOWN_COLUMNS]
-    shown = table(["column", "part of questions"], [[name, f"{part:.3f}"] for name, part in rows])
+    shown = table(["column", "share of splits"], [[name, f"{part:.3f}"] for name, part in rows])
     return f"""## Model
 
-Two forests of {len(trees)} trees, {nodes} nodes together: one for packets of whose flow something
-is kept, one for others, such as ARP. They read {len(one.columns)} columns. Sums are kept of
-{", ".join(one.options.keys)}, {options["source"]}, in windows of {options["window_ns"] / 1e9:g} s.
+Two forests of {len(trees)} trees, {nodes} nodes together: one for packets with flow state,
+one for others, such as ARP. They read {len(one.columns)} columns. Sums are by
+{", ".join(one.options.keys)}, in a {options["source"]}, in windows of {window_s:g} s.
 
 {shown}"""
 
@@ -97,9 +98,9 @@ def _data(request: "Request", outcome: "Outcome") -> str:
     return f"""## Data
 
 {shown}
-{_TRUTH[request.use]} {len(rows)} packets were drawn:
-of each capture as many of each label and role. In training families of captures count the same,
-and so do attacks. The last column is of folds, as under Quality.
+{_TRUTH[request.use]} {len(rows)} packets were drawn,
+equally from the labels and roles of each capture. In training, families of captures have equal
+weight, and so do attacks. The last column is by folds, as under Quality.
 """
 
 
@@ -125,16 +126,16 @@ def _quality(request: "Request", outcome: "Outcome") -> str:
         ],
     )
     how = "By folds of captures" if not outcome.is_by_time else (
-        "By parts of captures, in time, since there are too few captures (which flatters)"
+        "By parts of captures, in time, since there are too few captures (which is optimistic)"
     )  # fmt: skip
-    without = " nor, for\n*unseen*, any packet of its attack" if has_unseen else ""
+    without = " and, for\n*unseen*, without any packet of its attack" if has_unseen else ""
     return f"""## Quality
 
-{how}: each packet was judged by a forest that saw not its capture{without}.
+{how}: each packet was classified by a forest trained without its capture{without}.
 Means over attacks; of {request.first_class} packets over families of captures.
 {_choice(request, outcome)}
-Precision is of the captures as they are, in which what is looked for is more common than elsewhere;
-were it {measure.RARE:.0%} of packets, precision would be
+Precision is of the captures as they are, in which the class is more common than elsewhere;
+if it were {measure.RARE:.0%} of packets, precision would be
 {_rare(chosen.mean_known, chosen.false_alarms):.2f}.
 
 {weights}
@@ -147,7 +148,7 @@ def _moved(outcome: "Outcome") -> str:
     at = outcome.chosen.threshold
     if at == 0.5:
         return ""
-    return f" (leaves are moved so that a score of {at:.3f} is told as 0.5)"
+    return f" (leaves are moved so that a score of {at:.3f} becomes 0.5)"
 
 
 def _choice(request: "Request", outcome: "Outcome") -> str:
@@ -160,9 +161,9 @@ def _choice(request: "Request", outcome: "Outcome") -> str:
             f"Of these weights, {chosen.weight:g} was chosen: all mark more than the {limit:.0%} of "
             f"{request.first_class} packets that were asked for, and it marks the fewest."
         )
-    what = "unseen attacks" if chosen.unseen else "what is looked for"
+    what = "unseen attacks" if chosen.unseen else "the class"
     return (
-        f"Of these weights, {chosen.weight:g} was chosen: it finds most of {what} where all mark at "
+        f"Of these weights, {chosen.weight:g} was chosen: it finds most of {what} if all mark at "
         f"most {limit:.0%} of {request.first_class} packets." + _at(outcome, limit)
     )
 
@@ -171,7 +172,7 @@ def _at(outcome: "Outcome", limit: float) -> str:
     if len(outcome.model.classes) > 2:
         return ""
     return (
-        f" A packet is marked whose score is above the threshold, at which {limit:.0%} of "
+        f" A packet is marked if its score is above the threshold, at which {limit:.0%} of "
         f"{outcome.model.classes[0]} packets are."
     )
 

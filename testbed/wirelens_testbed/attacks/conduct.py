@@ -109,9 +109,9 @@ def _make(run: Run, attempt: Attempt, started_s: float) -> None:
 
 
 class Guard:
-    """Watches what each attacker sends, at the switch, and unplugs whoever sends too much or long.
+    """Watches what each attacker sends, at the switch, and unplugs one that exceeds its bounds.
 
-    The attacks bound themselves; this holds even if a tool does not do as it was told.
+    The attacks bound themselves; this bound holds even if a tool ignores its options.
     """
 
     def __init__(self, run: Run, attempts: list[Attempt]) -> None:
@@ -125,7 +125,7 @@ class Guard:
             self.look()
 
     def look(self) -> None:
-        """Unplugs whoever is over a bound now."""
+        """Unplugs every attacker that is over a bound now."""
         counts = self._sent_counts()
         for attempt in self._attempts:
             if attempt.start_ns and not attempt.cut_off:

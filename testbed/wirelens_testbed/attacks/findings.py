@@ -127,7 +127,7 @@ def _flow_key(packet: Packet) -> FlowKey:
 
 
 def state_flows(run: Run, lan: Network, findings: Findings) -> None:
-    """Tells the truth of each flow from that of its packets, the attacks' last: they win."""
+    """Derives the label of each flow from those of its packets, attacks last: they win."""
     services = {
         address: server.server.NAME
         for server in lan.servers
@@ -187,8 +187,11 @@ def _check_attempt(run: Run, attempt: Attempt, findings: Findings) -> None:
         f"1 to {bounds.packets_max}",
     )  # fmt: skip
     if "tool_sent" in attempt.facts:
-        told = int(str(attempt.facts["tool_sent"]))
-        run.check(f"{title}: sent as told", sent >= told > 0, f"{sent} seen, {told} told", "all")
+        reported = int(str(attempt.facts["tool_sent"]))
+        run.check(
+            f"{title}: sent as reported", sent >= reported > 0,
+            f"{sent} captured, {reported} reported by the tool", "all",
+        )  # fmt: skip
     if number not in findings.first_ns:
         return
     early_s = (attempt.start_ns - findings.first_ns[number]) / 1e9

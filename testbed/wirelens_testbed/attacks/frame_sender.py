@@ -1,8 +1,8 @@
 """Sends prepared frames at their times; the one program of ours that forges addresses.
 
 It is run inside a namespace of the lab, reads one line of JSON and then the frames from standard
-input, and prints one JSON object. It decides nothing: how many frames there are and when each is
-due was fixed by whoever prepared them, so that a count is a bound.
+input, and prints one JSON object. It decides nothing: the number of frames and the time of each
+were fixed by the code that prepared them, so that a count is a bound.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ def refuse_outside_a_lab(device: str) -> None:
     """Forged frames must not reach a network.
 
     A lab starts its programs in another network namespace than its own, and its devices have
-    addresses that nobody else's have.
+    addresses that no other devices have.
     """
     own, starter = (os.readlink(f"/proc/{who}/ns/net") for who in ("self", os.getppid()))
     if own == starter:
         raise ForgeError(
-            "runs in the network namespace of whoever started it, but may send in one of a lab "
-            "only; run a scenario instead: wirelens testbed run"
+            "runs in the network namespace of the program that started it, but may send only in "
+            "one of a lab; run a scenario instead: wirelens testbed run"
         )
     if not address_of(device).startswith(LAB_MAC_PREFIX):
         raise ForgeError(f"{device} is no device of a lab; run a scenario instead")

@@ -166,7 +166,7 @@ class Labeller:
 
 
 def _claim(owners: dict[bytes, Mark], keys: Iterable[bytes], mark: Mark, what: str) -> None:
-    """Two attacks with one address could not be told apart: that is our fault, and not data."""
+    """Two attacks with one address cannot be distinguished: that is our fault, and not data."""
     for key in keys:
         if key in owners:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The network of an attacks run: one switch with everybody on it, recorded where all passes once.
+"""The network of an attacks run: one switch with all hosts, recorded where each packet passes once.
 
     clients ---+                 +--- victims (servers that attacks aim at)
                |                 |
@@ -6,9 +6,9 @@
                          ^       |
                      recorded    +--- attackers, one or two machines for each attack
 
-Each attack has machines of its own, and with them MAC and IP addresses that nobody else uses; it
-has a range of addresses that it alone may make up, and a block of ports of its victim. The gateway
-has the route to all made-up addresses and swallows what goes there. Nothing leads out of the
+Each attack has machines of its own, and with them MAC and IP addresses that no other host uses. It
+has a range of addresses that it alone may forge, and a block of ports of its victim. The gateway
+has the route to all forged addresses and drops packets to them. There is no route out of the
 switch.
 """
 

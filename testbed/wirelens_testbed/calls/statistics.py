@@ -1,7 +1,7 @@
-"""From what a browser counts to rows of a table: one row a second and host, differences made.
+"""Rows of a table from a browser's counters: one row per second and host, as differences.
 
-Browsers count from the start of a call. A row tells what happened since the row before it, so that
-a stall reads as 0 frames and sums need no care at a restart.
+Browsers count from the start of a call. A row reports the change since the row before it, so that
+a stall shows as 0 frames and sums need no care at a restart.
 """
 
 from __future__ import annotations

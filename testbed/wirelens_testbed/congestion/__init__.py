@@ -29,12 +29,12 @@ LOST_ELSEWHERE_MAX = 0.001
 
 
 def programs(plan: Plan) -> dict[str, str]:
-    """Nothing beside what every run needs: senders and receivers are ours."""
+    """Only what every run needs: senders and receivers are ours."""
     return PROGRAMS
 
 
 def perform(plan: Plan, run: Run) -> None:
-    """Builds the dumbbell, runs the flows, and states what became of each packet."""
+    """Builds the dumbbell, runs the flows, and writes the outcome of each packet."""
     wanted = {flow.kernel_control for flow in plan.flows}
     with controls.registered(wanted):
         machine.require_controls(wanted)
@@ -139,8 +139,8 @@ def _look_elsewhere(run: Run, dropped: int) -> None:
     run.note(dropped_by_processors=dropped)
     run.check(
         "losses elsewhere", dropped <= came * LOST_ELSEWHERE_MAX,
-        f"{dropped} packets dropped by processors, {came} came to the queue",
-        f"at most {LOST_ELSEWHERE_MAX:.1%}; fewer runs at once, a slower link, or a higher "
+        f"{dropped} packets dropped by processors, {came} arrived at the queue",
+        f"at most {LOST_ELSEWHERE_MAX:.1%}; try fewer parallel runs, a slower link, or a higher "
         "net.core.netdev_max_backlog",
     )  # fmt: skip
 

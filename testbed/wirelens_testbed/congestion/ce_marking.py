@@ -30,10 +30,10 @@ class State(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Counts:
-    """What the queue did: packets that came, that met a long queue, that were marked for it.
+    """Counts of the queue: packets that arrived, that met a long queue, that were marked for it.
 
-    Those marked are fewer than those above the threshold by the packets that knew no ECN. With
-    offloads on, a packet here is what a sender handed over at once, up to 64 kB.
+    Packets without ECN are above the threshold but not marked. With
+    offloads on, a packet here is one of the sender's large ones, up to 64 kB.
     """
 
     seen: int

@@ -5,12 +5,12 @@
     sender n ─┘               ▲    acks ◄── relay ──── acks │          └─ receiver m
                            before                          after
 
-Data packets are forwarded by the kernel alone: what the queue does to them is the kernel's doing.
-Acknowledgements come back through a relay that holds each for the round-trip time of its flow; if
-no flow has one, they come back over the link itself, as fast as this machine is.
-`entry` stands before the router so that what the router receives comes in by one device, and no
-packet is still charged to its sender's socket while it waits in the queue: a sender that is told of
-a queue behind its own interface holds back. `exit` is ours, so that departures can be counted where
+Data packets are forwarded by the kernel alone, so that the queue behaves as the kernel's.
+Acknowledgements return through a relay that holds each for the round-trip time of its flow; if
+no flow has one, they return over the link itself, as fast as this machine is.
+`entry` is upstream of the router so that the router receives all packets by one device, and no
+packet is still charged to its sender's socket while it waits in the queue: a sender that sees
+a queue at its own interface holds back. `exit` is ours, so that departures can be counted where
 they arrive.
 """
 

@@ -1,7 +1,7 @@
 """Sends TCP flows from one host, each under a congestion control of its own, and watches them.
 
 A program that runs inside a namespace: it reads its orders as JSON from standard input, prints
-`ready`, and at the end prints what became of each flow. Socket states are sampled to a table.
+`ready`, and at the end the outcome of each flow. Socket states are sampled to a table.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Flow:
         self.end_ns = time.time_ns()
 
     def cut_off(self, selector: selectors.BaseSelector) -> None:
-        """Ends at once, with a reset instead of what is left to send."""
+        """Ends immediately, with a reset instead of the remaining data."""
         assert self.connection is not None
         linger_not = struct.pack("ii", 1, 0)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)

@@ -27,7 +27,7 @@ SETTLE_S = 0.2
 
 
 def programs(plan: Plan) -> dict[str, str]:
-    """Nothing beside what every run needs: senders, router and receivers are ours."""
+    """Only what every run needs: senders, router and receivers are ours."""
     return PROGRAMS
 
 
@@ -143,7 +143,7 @@ def _target(plan: Plan, flow: Flow) -> str:
 
 
 def _account(plan: Plan, run: Run, report: dict[str, Any], changed: int) -> None:
-    """Holds what left the senders, what came to each queue and what left against each other."""
+    """Checks that packets of the senders, into each queue and out of it add up."""
     there, back = report["ab"], report["ba"]
     for name, way in (("there", there), ("back", back)):
         run.check(

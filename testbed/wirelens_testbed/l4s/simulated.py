@@ -66,7 +66,7 @@ def _group(plan: Plan, flow: Flow) -> str:
 
 
 def ns3_program(wirelens: Path) -> Path:
-    """Where `make ns3` puts the scenario: beside the build that runs."""
+    """Where `make ns3` puts the scenario: next to the build that runs."""
     return wirelens.resolve().parents[1] / "ns3" / "l4s"
 
 

@@ -1,12 +1,12 @@
-"""Finds each data packet again where it arrived, and the acknowledgement that told its sender.
+"""Finds the arrival of each data packet, and the acknowledgement that reached its sender.
 
-Both captures are gone through together, in the order of time. A packet is recognised by its IP
-identification, ports and sequence number: TCP counts the identification up for every packet of a
-connection, so that a retransmission is told from what it repeats.
+Both captures are read together, in the order of time. A packet is recognised by its IP
+identification, ports and sequence number: TCP increments the identification for every packet of a
+connection, so that a retransmission differs from the packet that it repeats.
 
 An acknowledgement counts for a packet when it is the first, cumulative or selective, that covers
-the packet's bytes at a time when the packet has arrived. So no acknowledgement is taken for one of
-a copy that was still on its way, which who sees the sender alone cannot know.
+the packet's bytes at a time when the packet has arrived. So no acknowledgement is attributed to
+a copy that was still on its way; the sender's capture alone cannot show this.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Flow:
     told: set[int] = field(default_factory=set)  # first bytes covered by a selective one
 
     def unfold(self, sequence: int) -> int:
-        """A sequence number that never starts anew, from one that does after 4 GiB."""
+        """A sequence number that never wraps, from one that does after 4 GiB."""
         step = (sequence - self.sequence) % SEQUENCE_COUNT
         return self.sequence + (step - SEQUENCE_COUNT if step >= SEQUENCE_HALF else step)
 

@@ -68,7 +68,7 @@ class Dash(Nginx):
         )
         report = json.loads(said)
         if not report["segments"]:
-            raise LabError(f"dash: no segment came; the player said: {report}")
+            raise LabError(f"dash: no segment arrived; the player's report: {report}")
         rates = "+".join(str(rate) for rate in sorted(set(report["kbit"])))
         return Visit(f"{rule} {rates} kbit/s", "player", report["bytes"])
 

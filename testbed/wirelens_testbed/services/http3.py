@@ -89,5 +89,5 @@ class Http3(Server):
             size_bytes = came.stat().st_size if came.exists() else 0
             if size_bytes != self.sizes[name]:
                 raise LabError(
-                    f"http3: {size_bytes} bytes of {name} came, wanted {self.sizes[name]}"
+                    f"http3: {size_bytes} bytes of {name} arrived, wanted {self.sizes[name]}"
                 )

@@ -1,4 +1,4 @@
-//! `wirelens cca`: what flows do in a queue, told from a tap before it and one behind it.
+//! `wirelens cca`: per-flow queue occupancy, measured at a tap upstream and one downstream.
 
 mod act;
 pub mod args;

@@ -5,7 +5,7 @@ use session::cca::settings::{FOLLOWED_MAX, Setting, SettingsError, TapScope};
 use super::args::CcaArguments;
 use crate::failure::Failure;
 
-/// What was typed beside the settings and has an effect with some taps only.
+/// Arguments in addition to the settings that have an effect with some taps only.
 pub(super) fn given(arguments: &CcaArguments) -> Vec<Setting> {
     [
         (arguments.act.act.is_some(), Setting::Act),

@@ -47,7 +47,7 @@ impl VerdictBuffer {
     }
 }
 
-/// What tells a packet in two readings of a capture.
+/// What identifies a packet in two readings of a capture.
 type Place = (Timestamp, FlowKey);
 
 fn place(verdict: &Verdict) -> Place {

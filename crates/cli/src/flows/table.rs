@@ -81,7 +81,7 @@ impl Lines {
         Ok(lines)
     }
 
-    /// One line of all cells but the share: of what has not ended nobody knows the whole.
+    /// One line of all cells except the share: the total is unknown while flows are open.
     fn line<'a>(&self, cells: impl Iterator<Item = &'a str>) -> io::Result<()> {
         let widths = WIDTHS.into_iter().zip(self.shown).chain(std::iter::repeat((0, true)));
         let cells = cells.zip(widths).filter(|(_, (_, is_shown))| *is_shown);

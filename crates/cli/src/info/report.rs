@@ -75,7 +75,7 @@ struct Described {
     count: u64,
 }
 
-/// The interfaces. Where a capture has several sections, each describes them anew: those that are
+/// The interfaces. If a capture has several sections, each describes them again: those that are
 /// described alike are one.
 fn interfaces(decoder: &Decoder, census: &Census) -> Vec<Described> {
     let has_sections = decoder.counts().section_blocks > 1;

@@ -28,7 +28,7 @@ use rows::{Rows, Shape};
 /// What rows are made of; the payload is not counted.
 const NEEDS: Needs = Needs { stage: "nprint", len: Needs::TRANSPORT_LEN, takes_all: false };
 
-/// The columns before the bits. Those of the bits are told in `docs/specs/feature-schema.md`.
+/// The columns before the bits. Those of the bits are in `docs/specs/feature-schema.md`.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
     vec![("wirelens nprint --depth N", index::FLOW)]
 }
@@ -95,7 +95,7 @@ fn request(arguments: &NprintArguments) -> FlowsRequest {
     FlowsRequest { options, seed: hash_seed(arguments.input.seed) }
 }
 
-/// Says what became of packets and flows.
+/// Reports the outcome of packets and flows.
 fn told(arguments: &NprintArguments, inputs: &Inputs, done: &RunTotals) -> Result<Status, Failure> {
     let stage = summary_of(&done.outcome, "an IP header");
     let quiet = arguments.input.quiet;

@@ -24,7 +24,7 @@ pub(super) enum Rows {
     Csv(Box<Text>),
     /// Column by column.
     Columns(Box<Table>),
-    /// Bits alone, and the rest beside them.
+    /// Bits alone, and the rest as separate columns.
     Matrix(Box<Matrix>),
 }
 

@@ -201,7 +201,7 @@ pub struct StatusArguments {
     pub format: StatusFormat,
 }
 
-/// How a status is told.
+/// The format of a status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum StatusFormat {
     /// Aligned lines for reading

@@ -25,7 +25,7 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
     ]
 }
 
-/// What somebody may have meant who records packets with other tools.
+/// What a user of other packet recorders may have meant.
 pub(crate) fn hint(words: &[OsString], error: &clap::Error) -> Option<&'static str> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let mut words = words.iter().skip(1).filter_map(|word| word.to_str());

@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     pass(plan, (inputs, opened), beside, arguments, host)
 }
 
-/// Reads to the end, with those who look beside it.
+/// Reads to the end, together with the observers of the run.
 fn pass(
     plan: Plan,
     (inputs, opened): (Inputs, OpenSources),
@@ -179,7 +179,7 @@ fn pass(
     status.unwrap_or(Ok(Status::Fine))
 }
 
-/// What looks at a run while it goes on: the page, alerts, and who stores its rows.
+/// The observers of a run: the page, alerts, and the history.
 struct Beside {
     store: Option<Arc<Store>>,
     page: Option<PageSettings>,
@@ -244,7 +244,7 @@ pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, S
     Ok((summary::finished(&finished, arguments.quiet)?, report))
 }
 
-/// Tells people what happens.
+/// Prints messages for users.
 pub(crate) fn tell_line(line: &str) {
     eprintln!("wirelens: {line}");
 }

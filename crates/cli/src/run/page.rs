@@ -1,4 +1,4 @@
-//! `wirelens run --page`: the run, looked at over HTTP.
+//! `wirelens run --page`: the run, shown over HTTP.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -137,7 +137,7 @@ fn token(path: &Path) -> Result<String, Failure> {
     Ok(token.to_owned())
 }
 
-/// What was found of captures is looked at until someone has seen enough.
+/// Results of captures are shown until the user ends the run.
 pub(super) fn stay(
     server: Server,
     control: &Control,

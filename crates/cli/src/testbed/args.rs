@@ -12,7 +12,7 @@ use session::rate::parse_link_rate;
 use testbed::Prefix;
 use testbed::record::{CountSettings, TapSettings};
 
-/// Where runs go unless told otherwise.
+/// The default folder of runs.
 const OUTPUT_DEFAULT: &str = "testbed-runs";
 
 /// Arguments of `wirelens testbed`.

@@ -31,12 +31,12 @@ pub(crate) fn run(command: TestbedCommand, host: &Host) -> Result<Status, Failur
     }
 }
 
-/// Standard input, unbuffered: commands, and the life of whoever started us.
+/// Standard input, unbuffered: commands, and the lifetime of the parent process.
 fn commands() -> io::Result<File> {
     Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
-/// Tells whoever started us, at once.
+/// Reports to the parent process, immediately.
 fn say(line: &str) -> io::Result<()> {
     let mut stdout = io::stdout();
     writeln!(stdout, "{line}")?;

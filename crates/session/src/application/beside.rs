@@ -1,11 +1,11 @@
-//! What runs beside the passes of a run, and takes no packets from them.
+//! Work that runs alongside the passes of a run, and takes no packets from them.
 
 use engine::run::Control;
 
-/// Something that runs on a thread of its own beside the passes, for what never comes into user
-/// space as packets, such as taps in the kernel. Its rows leave by the outlet of its application.
+/// Work on a thread of its own alongside the passes, for packets that never enter user
+/// space, such as those at taps in the kernel. Its rows go to the outlet of its application.
 ///
-/// It is bounded in itself: it waits for the kernel, and what it has no time for is left out and
+/// It is bounded: it waits for the kernel, and packets for which it has no time are left out and
 /// counted.
 pub trait Beside: Send {
     /// Runs until `over` is stopped, which it is once all passes have ended, or until there is
@@ -13,7 +13,7 @@ pub trait Beside: Send {
     fn run(self: Box<Self>, over: &Control) -> BesideReport;
 }
 
-/// What is said at the end of what ran beside the passes.
+/// The closing counts of work that ran alongside the passes.
 #[derive(Debug, Default)]
 pub struct BesideReport {
     /// Lines of its own, each ended.

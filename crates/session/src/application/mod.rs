@@ -1,8 +1,8 @@
-//! What an application is to everything that runs it: a name, settings, columns, needs, and a lens
+//! The interface of an application: a name, settings, columns, needs, and a lens
 //! on the packets of a pass.
 //!
-//! One that is written anew implements [`Application`] and [`Watcher`], and is named in the list of
-//! `crate::applications`; nothing else knows of it. `docs/specs/application.md` says the same for
+//! A new one implements [`Application`] and [`Watcher`], and is added to the list of
+//! `crate::applications`; no other code refers to it. `docs/specs/application.md` is the guide for
 //! readers.
 
 mod beside;
@@ -95,7 +95,7 @@ pub trait Application: Send + Sized + 'static {
         false
     }
 
-    /// Captures that it reads beside those of the pass: no output may take their place.
+    /// Captures that it reads in addition to those of the pass: no output may replace them.
     fn reads(&self) -> &[PathBuf] {
         &[]
     }
@@ -134,7 +134,7 @@ pub struct Watchers {
     pub merge: Option<Box<dyn Merge>>,
     /// Makes a lens for frames in any order, where that was asked for.
     pub any: Option<MakeWatcher>,
-    /// What runs beside the passes.
+    /// Work alongside the passes.
     pub beside: Option<Box<dyn Beside>>,
     /// Counts that no lens has to be asked for; made when someone looks.
     pub counting: Option<Counting>,
@@ -162,7 +162,7 @@ pub struct Site<'a> {
     pub is_live: bool,
     /// Which frames the run reads, where that is known.
     pub input: Option<&'a InputSettings>,
-    /// Whether the front door takes rows of tables without an output, and may bring applications of
+    /// Whether the front end takes rows of tables without an output, and may add applications of
     /// its own.
     pub takes_rows: bool,
 }
@@ -185,7 +185,7 @@ pub struct Opening {
     /// The interfaces that are listened on, in the order of their numbers in records; none where
     /// frames describe theirs as they come.
     pub interfaces: Vec<Interface>,
-    /// Tells people what happens, where they want to know; a line each.
+    /// Prints messages for users, if they want them; a line each.
     pub tell: Option<fn(&str)>,
     /// How far reading is, and what was lost on the way.
     pub progress: Arc<capture::Progress>,
@@ -201,7 +201,7 @@ pub struct Opening {
     pub read_labels: Vec<LabelKind>,
 }
 
-/// A lens that says at the end what became of its packets.
+/// A lens that reports at the end the outcome of its packets.
 pub trait Watcher: Lens + Send + Any {
     /// The application's name.
     fn name(&self) -> &'static str;
@@ -218,7 +218,7 @@ pub trait Watcher: Lens + Send + Any {
         None
     }
 
-    /// What it counted so far, for those who look while the run goes on.
+    /// Its counts so far, for observers of the run.
     fn counts(&self, _now: &Now<'_>) -> Vec<Count> {
         Vec::new()
     }
@@ -229,8 +229,8 @@ pub trait Watcher: Lens + Send + Any {
         None
     }
 
-    /// The pass is over: hands on what is left, and says what became of everything. `flows` is what
-    /// the pass itself says of packets and flows: of all passes, where there are several.
+    /// The pass is over: writes the remaining rows, and reports the outcome. `flows` are the counts
+    /// of packets and flows of the pass itself, or of all passes if there are several.
     ///
     /// # Errors
     /// [`Refusal`]: results that could not be kept.
@@ -246,9 +246,9 @@ pub(crate) fn of_same<W: Any>(other: Box<dyn Any>) -> Result<Box<W>, Refusal> {
 /// What an application says at the end.
 #[derive(Default)]
 pub struct Closing {
-    /// What became of each packet.
+    /// The outcome of each packet.
     pub outcome: Outcome,
-    /// What packets without a key lack, such as "an IP header"; blank where that is not told.
+    /// What packets without a key lack, such as "an IP header"; blank if that is not reported.
     pub key: &'static str,
     /// Packets whose window was already closed.
     pub late: u64,
@@ -266,7 +266,7 @@ pub struct Closing {
     pub loss: Option<String>,
     /// Outcome of the sources that it alone reads.
     pub own: Vec<SourceSummary>,
-    /// What it found as a whole, for a front door that knows the application.
+    /// Its results as a whole, for a front end that knows the application.
     pub found: Option<Box<dyn Any + Send>>,
 }
 

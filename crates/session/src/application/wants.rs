@@ -17,9 +17,9 @@ pub struct Wants {
     /// Whether frames are looked at, besides what flows are made of. Only who looks at flows can do
     /// without.
     pub has_frames: bool,
-    /// Whether packets are looked at by the headers inside of tunnels.
+    /// Whether headers inside tunnels are used.
     pub inner: Option<bool>,
-    /// When flows end for want of packets.
+    /// The idle time after which flows end.
     pub idle_timeout: Option<Span>,
     /// When flows are cut for their age.
     pub active_timeout: Option<Span>,

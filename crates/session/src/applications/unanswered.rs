@@ -12,7 +12,7 @@ use crate::application::{
 };
 use crate::flows::NEEDS;
 
-/// What it writes: a row for each flow that nobody answered.
+/// Its columns: a row for each flow without an answer.
 const SCHEMA: Schema = &[
     Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
     Field::new("protocol", Kind::Text, "IP protocol."),

@@ -1,4 +1,4 @@
-//! What is counted of taps while a run goes on.
+//! Counts of taps during a run.
 
 use cca::TapCounts;
 use cca::flight::FlightCounts;

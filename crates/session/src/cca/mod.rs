@@ -1,4 +1,4 @@
-//! What flows do in a queue, or have in flight: models, rows, and captures side by side.
+//! Per-flow queue occupancy and bytes in flight: models, rows, and captures of two taps.
 
 #[cfg(all(target_os = "linux", feature = "tap"))]
 pub mod act;
@@ -32,7 +32,7 @@ use crate::shipped::{Kind, ModelError};
 /// A folder of a model.
 pub const MODEL: Kind = Kind { marker: "model.safetensors", made_by: "wirelens train cca" };
 
-/// Flows that are followed at once, where nothing else is asked for.
+/// The default number of flows that are followed at the same time.
 pub const FLOWS_MAX: u32 = 65_536;
 
 /// What is said of packets that fit no window.

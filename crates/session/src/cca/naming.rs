@@ -7,7 +7,7 @@ use cca::{Model, UnnamedReason, Votes};
 use engine::columns::{Field, Kind, Value};
 use packet::SlotClock;
 
-/// A model, room for what it computes, and what it told of windows before.
+/// A model, its working memory, and its results for earlier windows.
 pub struct Namer {
     /// The model.
     pub model: Model,
@@ -72,7 +72,7 @@ impl Namer {
         }
     }
 
-    /// Names of the controls that it tells apart; none where there is no model.
+    /// Names of the controls that it distinguishes; none if there is no model.
     pub fn controls(namer: Option<&Self>) -> Vec<String> {
         namer.map(|namer| namer.model.controls().to_vec()).unwrap_or_default()
     }

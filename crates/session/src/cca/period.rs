@@ -1,4 +1,4 @@
-//! What is told of a period, and the columns that every such row begins with.
+//! A period, and the first columns of each of its rows.
 
 use cca::{FlowWay, Period};
 use engine::columns::{Columns, RowMismatch, Schema, Value};

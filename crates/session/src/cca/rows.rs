@@ -163,7 +163,7 @@ impl QueueReport {
         Self { period, flows, named, other_count, cbiq_sum, unseen: None }
     }
 
-    /// The flows that are told.
+    /// The flows that are reported.
     pub fn ways(&self) -> impl Iterator<Item = &FlowWay> {
         self.flows.iter().map(|flow| &flow.way)
     }

@@ -19,7 +19,7 @@ use crate::reading::{InputError, InputRequest, Inputs};
 use crate::second::Second;
 use crate::summary::SourceSummary;
 
-/// What packets of which nothing is told lack.
+/// What packets lack that are not measured.
 pub const KEY: &str = "TCP data";
 
 /// Stamps are compared over so much of the captures' beginnings.
@@ -73,7 +73,7 @@ impl Downstream {
 /// A queue between packets that are handed in and captures that are read beside them: looks back at
 /// each period that both have left behind them and in which a packet came or something waits.
 ///
-/// A period is looked at right behind the packet by which it is past, so that which rows there are
+/// A period is evaluated right after the packet that ends it, so that the set of rows
 /// does not depend on how packets are cut into batches.
 pub struct QueuePeriods {
     egress: Side,
@@ -82,11 +82,11 @@ pub struct QueuePeriods {
     rules: Rules,
     row_count: usize,
     namer: Option<Namer>,
-    /// Where the period begins that is looked at next.
+    /// The start of the period that is evaluated next.
     begin: Option<i64>,
     /// Whether no packet comes to the queue any more.
     has_ended: bool,
-    /// Whether all periods were looked at, or looking was stopped.
+    /// Whether all periods were evaluated, or evaluation was stopped.
     is_over: bool,
 }
 
@@ -114,7 +114,7 @@ impl QueuePeriods {
         }
     }
 
-    /// Takes in packets that came to the queue, and hands periods that are past to `put`.
+    /// Takes packets that arrived at the queue, and passes periods that are past to `put`.
     ///
     /// # Errors
     /// What `put` returns, at once.
@@ -135,7 +135,7 @@ impl QueuePeriods {
         Ok(())
     }
 
-    /// No packet comes to the queue any more: reads on to the end behind it, and hands the periods
+    /// No more packets arrive at the queue: reads the downstream tap to its end, and passes periods
     /// that are left to `put`.
     ///
     /// # Errors
@@ -173,7 +173,7 @@ impl QueuePeriods {
         self.pair.options().clock.start(end.saturating_add(2))
     }
 
-    /// Whether the period that is looked at next is past by this packet; also where none is known.
+    /// Whether the period that is evaluated next is past by this packet; also if there is none yet.
     fn is_due(&self, record: &Record) -> bool {
         let time = record.timestamp;
         let is_past = |begin| time != Timestamp::UNKNOWN && time >= self.due(begin);
@@ -248,7 +248,7 @@ impl TapOutcome {
     }
 }
 
-/// What is to be added to stamps behind the queue so that no packet leaves before it came; nothing
+/// The offset to add to downstream timestamps so that no packet leaves before it arrived; nothing
 /// where none does. Read from the captures' beginnings, which standard input has not.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What is counted of verdicts while a run goes on.
+//! Counts of verdicts during a run.
 
 use classify::latency::BOUNDS_S;
 use classify::{Cascade, Cause, Counts, UNKNOWN};

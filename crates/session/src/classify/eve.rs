@@ -1,4 +1,4 @@
-//! Verdicts as events beside those of Suricata (EVE): a JSON object a line.
+//! Verdicts as events in Suricata's format (EVE): a JSON object per line.
 //!
 //! What Suricata has a name for is under that name, with its units; what it has none for is in the
 //! one object `wirelens`, which is also the type of the event.

@@ -1,4 +1,4 @@
-//! A flow as its row has it, for whoever writes it as a record of another tool.
+//! A flow as its row has it, for writers of records of other tools.
 
 use engine::columns::{Column, Columns, Schema, Values};
 use packet::Timestamp;

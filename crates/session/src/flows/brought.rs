@@ -1,4 +1,4 @@
-//! Flows for an application that a front door brings along, such as a class in Python: rows as
+//! Flows for an application that a front end adds, such as a class in Python: rows as
 //! those of `[flows]`, under a name of its own.
 
 use std::path::Path;

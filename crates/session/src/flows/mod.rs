@@ -68,7 +68,7 @@ pub fn declared_columns() -> Vec<(&'static str, Schema)> {
     layouts.into_iter().map(|(command, layout)| (command, layout.schema())).collect()
 }
 
-/// What is counted of flows while a run goes on.
+/// Counts of flows during a run.
 fn counts(now: &Now<'_>) -> Vec<Count> {
     #[allow(clippy::cast_precision_loss)]
     let open = Count::gauge("open", "Flows that have not ended.", now.flow_count() as f64);

@@ -5,7 +5,7 @@ use packet::Timestamp;
 /// Stamps of several processors differ by less; what goes back further is a clock that was set.
 const DISORDER_NS: i64 = 10_000_000;
 
-/// Time that goes on where a clock was set back.
+/// Time that continues if a clock was set back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Time {
     /// None before the first packet.

@@ -47,7 +47,7 @@ pub struct LatencySettings {
     pub sharp_change: Span,
     /// and by at least this share of the latency before.
     pub sharp_share: f64,
-    /// Flows measured at once.
+    /// Flows measured at the same time.
     pub max_flows: usize,
     /// Packets that wait for an acknowledgement, of all flows.
     pub max_waiting: usize,

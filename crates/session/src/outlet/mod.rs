@@ -1,5 +1,5 @@
 //! The way of rows out of a pass: a bounded queue of columns for each table, and one thread that
-//! writes them. A front door that shows what columns do not say takes an application's own values
+//! writes them. A front end that shows more than columns takes an application's own values
 //! in the same way.
 //!
 //! A pass never waits for a disk longer than its input can. From captures it waits, and every row
@@ -37,7 +37,7 @@ pub enum WhenBehind {
     Drop,
 }
 
-/// What became of an outlet's rows; read while they come.
+/// The outcome of an outlet's rows, readable at any time.
 #[derive(Debug, Default)]
 pub struct OutletCounts {
     /// Rows that were handed in.
@@ -215,13 +215,13 @@ impl OutletWriter {
         self.name
     }
 
-    /// What became of rows so far.
+    /// The outcome of rows so far.
     #[must_use]
     pub fn counts(&self) -> &OutletCounts {
         &self.shared.counts
     }
 
-    /// The same, for whoever asks while the run goes on.
+    /// The same, for observers of the run.
     #[must_use]
     pub fn counting(&self) -> store::Counting {
         let shared = Arc::clone(&self.shared);

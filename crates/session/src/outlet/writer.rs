@@ -1,4 +1,4 @@
-//! Rows into a file, or into a stream that somebody reads.
+//! Rows into a file, or into a stream with a reader.
 
 use std::fmt;
 use std::fs::File;
@@ -119,7 +119,7 @@ pub trait Taker<P: Rows>: Sized + Send + 'static {
     fn finish(self) -> Result<(), RowsError>;
 }
 
-/// Who takes rows that go into no file: a front door, which keeps them or hands them on.
+/// A consumer of rows that go into no file: a front end, which stores or passes them on.
 pub trait TakeRows: Send {
     /// Says which columns rows will have, before any come.
     fn begin(&mut self, schema: Schema);
@@ -153,13 +153,13 @@ pub trait TakeRows: Send {
     fn finish(self: Box<Self>) -> Result<(), RowsError>;
 }
 
-/// Rows on their way into a file or a stream, or to a front door.
+/// Rows on their way into a file or a stream, or to a front end.
 pub enum RowsWriter {
     /// A file that gets its name when it is complete.
     File(Box<Writer<OutputFile>>),
     /// What a door lends, such as standard output.
     Stream(Box<Writer<File>>),
-    /// A front door takes them.
+    /// A front end takes them.
     Door(Box<dyn TakeRows>),
     /// They are kept for those who look while the run goes on, and go on from there if there is
     /// a file for them.
@@ -185,7 +185,7 @@ impl RowsWriter {
         Ok(Self::Stream(Box::new(Writer::streaming(format, schema, stream)?)))
     }
 
-    /// To a front door.
+    /// To a front end.
     #[must_use]
     pub fn to_door(schema: Schema, mut door: Box<dyn TakeRows>) -> Self {
         door.begin(schema);

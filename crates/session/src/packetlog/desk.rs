@@ -109,7 +109,7 @@ struct State {
 pub struct DeskInputs {
     /// Who keeps packets, by the table in force.
     pub switch: Arc<dyn KernelControl>,
-    /// What became of packets.
+    /// The outcome of packets.
     pub tally: Arc<Tally>,
     /// What the capture lost.
     pub progress: Arc<Progress>,

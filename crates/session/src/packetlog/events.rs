@@ -13,13 +13,13 @@ use super::LogError;
 use super::Tell;
 use crate::clock::Clock;
 
-/// Where events go: to a file, and to standard error where somebody watches.
+/// Where events go: to a file, and to standard error if a user watches.
 pub struct Events {
     path: PathBuf,
     of_log: Option<Access>,
     file: File,
     clock: Clock,
-    /// Tells people, where somebody watches.
+    /// Prints for users, if one watches.
     tell: Option<Tell>,
     /// Events that could not be written.
     lost: u64,

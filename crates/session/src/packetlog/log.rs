@@ -107,7 +107,7 @@ pub const fn access(files: &FileSettings) -> Access {
     if files.group_readable { Access::Group } else { Access::Owner }
 }
 
-/// What was put right, where anything was.
+/// What was repaired, if anything was.
 pub fn recovered_line(recovered: &RecoveryReport) -> Option<String> {
     let told = [
         (recovered.indexes_made, "indexes rebuilt"),

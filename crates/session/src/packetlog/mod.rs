@@ -27,7 +27,7 @@ pub use recording::Ask;
 use crate::reading::Needs;
 use crate::shipped::{Kind, ModelError};
 
-/// Tells people what happens while a log is recorded; a line each.
+/// Prints messages for users during a recording; a line each.
 pub type Tell = fn(&str);
 
 /// What is looked at of a frame: its headers; and all of it may be kept.

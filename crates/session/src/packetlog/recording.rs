@@ -24,7 +24,7 @@ use super::socket::Socket;
 use super::{FileSettings, LogError, Tell, WhenFull, log};
 use crate::clock::Clock;
 
-/// The resources are looked at this often, whatever happens.
+/// The resources are checked this often, in any case.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What is asked of a recorder.
@@ -59,7 +59,7 @@ pub(super) struct RunOf {
     pub(super) clock: Clock,
     /// Whether frames come from an interface.
     pub(super) is_live: bool,
-    /// Tells people of events, where they want to know.
+    /// Prints events for users, if they want them.
     pub(super) tell: Option<Tell>,
     /// Tells people what a recorder before had left unfinished.
     pub(super) tell_recovered: Option<Tell>,
@@ -215,7 +215,7 @@ impl Recording {
 
 /// What is left of a recording.
 pub(super) struct RecordingOutcome {
-    /// Packets by what became of them.
+    /// Packets by outcome.
     pub(super) tally: TallyNow,
     /// How they were judged.
     pub(super) counts: ClassifierCounts,

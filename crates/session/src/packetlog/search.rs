@@ -19,7 +19,7 @@ const COPY_BYTES_MAX: usize = 64 << 20;
 /// Events that a status has at most, the latest.
 const EVENTS_MAX: usize = 50;
 
-/// Bytes of the file of events that are looked at.
+/// Bytes of the file of events that are read.
 const EVENT_BYTES_MAX: u64 = 64 << 10;
 
 /// The log of a run.

@@ -73,7 +73,7 @@ pub struct Settings {
     pub modes: Vec<Mode>,
     /// Of classes by name; others are unimportant if they are a model's first, else important.
     pub priorities: BTreeMap<String, u8>,
-    /// When resources run short.
+    /// When resources are under pressure.
     pub limits: Limits,
 }
 

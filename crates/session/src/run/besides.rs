@@ -1,4 +1,4 @@
-//! What runs beside the passes, each on a thread of its own, for as long as they do.
+//! Work alongside the passes, each on a thread of its own, for as long as they run.
 
 use std::thread;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Default)]
 pub(super) struct Besides {
     list: Vec<(&'static str, Box<dyn Beside>)>,
-    /// Whether nobody looks at packets in user space: then they go on until the run is stopped.
+    /// Whether no application reads packets in user space: then they run until the run is stopped.
     pub are_alone: bool,
 }
 

@@ -176,7 +176,7 @@ impl Threads {
     }
 }
 
-/// A thread's name; threads that nobody named have the program's, or a library's.
+/// A thread's name; unnamed threads have the program's, or a library's.
 fn known(name: &str) -> &str {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
     let is_ours = !name.is_empty() && name.chars().all(is_plain) && name != "wirelens";

@@ -210,7 +210,7 @@ fn side_by_side(
     (left, ReceiveOutcome::of_live(sources))
 }
 
-/// The source of a run, of whose parts some may vanish while the others go on.
+/// The source of a run; some of its parts may vanish while the others continue.
 pub(super) struct Telling {
     source: InOrder,
     tell: Option<fn(&str)>,

@@ -1,4 +1,4 @@
-//! What a run says at its end, whichever front door says it.
+//! The results of a run at its end, for every front end.
 
 use super::session::SessionOutcome;
 use crate::reading::AccountingError;

@@ -1,11 +1,11 @@
 //! The passes of a run: one for all applications, or several on threads of their own.
 //!
-//! On several threads, who looks at flows for themselves has a pass for each thread, with a part of
-//! the flows each; any other application has a pass of its own, with all packets. Where rules read
-//! labels, whoever gives or may follow them shares one pass. All of them take in the same frames in
+//! On several threads, an application by flow has a pass for each thread, with a part of
+//! the flows each; any other application has a pass of its own, with all packets. If rules read
+//! labels, applications that give or may follow them share one pass. All process the same frames in
 //! the same order ([`run_lanes`]), so no row depends on the number of threads.
 //!
-//! Sockets of one interface have a pass each, where all look at flows for themselves.
+//! Sockets of one interface have a pass each, if all applications are by flow.
 
 use std::ops::RangeFrom;
 use std::thread;
@@ -24,7 +24,7 @@ use crate::flows::RunTotals;
 use crate::outlet::{Merge, Sharing};
 use crate::reading::ReceiveOutcome;
 
-/// Frames that cross threads at once: enough for each part to look at some together.
+/// Frames that cross threads together: enough for each part to process some in one batch.
 const FRAMES_PER_ITEM: usize = 1 << 10;
 
 /// Their bytes, more or less.
@@ -83,11 +83,11 @@ pub(super) struct Several {
     merges: Vec<(usize, Box<dyn Merge>)>,
 }
 
-/// What passes leave: lenses that have looked at the same flows, and what became of those.
+/// The results of passes: lenses that have processed the same flows, and the outcome of those.
 pub(super) struct PassResults {
     /// The lenses.
     pub seats: Vec<Seat>,
-    /// What became of packets and flows.
+    /// The outcome of packets and flows.
     pub flows: RunTotals,
 }
 
@@ -134,7 +134,7 @@ impl Seats {
         self.merges.extend(merge.map(|merge| (place, merge)));
     }
 
-    /// Whether nobody looks at any packet.
+    /// Whether no application reads packets.
     pub(super) fn are_empty(&self) -> bool {
         self.parts.is_empty() && self.whole.is_empty()
     }

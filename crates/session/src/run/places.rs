@@ -16,7 +16,7 @@ pub struct RunFolder {
     pub path: PathBuf,
     /// Bytes that the run keeps there at most; nothing where nothing limits it.
     pub keep_bytes: Option<u64>,
-    /// Whether a run that goes on for years writes there for as long.
+    /// Whether a run of years writes there all the time.
     pub is_growing: bool,
 }
 

@@ -44,7 +44,7 @@ pub struct Plan {
     pub rules: Rules,
     /// What all applications want.
     pub wants: CombinedWants,
-    /// Where the run is looked at, if the settings say so.
+    /// Where the run is shown, if the settings say so.
     pub page: Option<PageSettings>,
     /// Where rows are stored, if the settings say so.
     pub history: Option<HistorySettings>,
@@ -54,7 +54,7 @@ pub struct Plan {
     pub alerts: alerts::Settings,
     /// The lists of indicators, opened, where rules are about them.
     pub lists: Option<Arc<Lists>>,
-    /// Where rows are kept for those who look while the run goes on, if anyone does.
+    /// Where rows are stored for observers of the run, if there are any.
     pub store: Option<Arc<Store>>,
     /// Which frames, where arguments asked for them.
     asked: Option<InputRequest>,
@@ -153,7 +153,7 @@ impl Plan {
         self.asked.clone().unwrap_or_else(of_settings)
     }
 
-    /// Adds an application that the front door brings along, and who takes its rows.
+    /// Adds an application of the front end, and the consumer of its rows.
     ///
     /// # Errors
     /// [`Clash`] where it wants flows cut otherwise than another does.
@@ -238,7 +238,7 @@ impl RunSettings {
     }
 }
 
-/// Reads a file of settings. `instead` changes its `[input]`, where a door was told other inputs.
+/// Reads a settings file. `instead` changes its `[input]`, if a front end was given other inputs.
 ///
 /// # Errors
 /// Every mistake in it.
@@ -523,7 +523,7 @@ pub(super) fn tables_of<'t>(
     }
 }
 
-/// What an application reads beside the pass is not replaced by rows, whatever `force` says.
+/// Captures that an application reads in addition to the pass are never replaced by rows.
 fn refuse_taking_place(planned: &[PlannedApplication], mistakes: &mut Mistakes) {
     for reader in planned {
         for read in reader.ready.reads() {

@@ -1,4 +1,4 @@
-//! Settings that are read again while a run goes on.
+//! Settings that are reloaded during a run.
 
 use engine::flow::pass::LabelKind;
 use toml::Table;
@@ -27,8 +27,8 @@ impl Reload {
         Self { tables, rules, given, networks }
     }
 
-    /// Takes up what can be changed while a run goes on: rules, and what `[networks]` names. What
-    /// cannot is refused and said, and so is a file with mistakes; then all stays as it was.
+    /// Applies what can be changed during a run: rules, and the files of `[networks]`. Changes that
+    /// cannot be applied are refused and reported, and so is a file with mistakes; then all stays.
     #[must_use]
     pub fn take_up(&self, plan: Result<Plan, Vec<Mistake>>) -> Vec<String> {
         let plan = match plan {

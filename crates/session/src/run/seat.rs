@@ -19,7 +19,7 @@ pub(super) struct Seat {
     pub place: usize,
     /// Who looks.
     pub watcher: Box<dyn Watcher>,
-    /// Who is shown what goes on.
+    /// The observers of the run.
     pub shown: Option<LiveView>,
 }
 
@@ -72,7 +72,7 @@ impl Lens for Seat {
     }
 }
 
-/// The last lens of a pass of a part of the flows: it tells where sections of rows end, when all
+/// The last lens of a pass of a part of the flows: it marks where sections of rows end, when all
 /// others have handed in theirs.
 pub(super) struct Border(pub Vec<Box<dyn Sections>>);
 
@@ -99,7 +99,7 @@ impl Watcher for Border {
     }
 }
 
-/// Where a pass is abandoned, nobody waits for it.
+/// If a pass is abandoned, no thread waits for it.
 impl Drop for Border {
     fn drop(&mut self) {
         self.0.iter().for_each(|sections| sections.close());

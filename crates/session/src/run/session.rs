@@ -36,14 +36,14 @@ use crate::rules::InForce;
 use crate::toml_text::Mistake;
 use crate::weight::Weight;
 
-/// What a front door lends to a run.
+/// What a front end passes to a run.
 #[derive(Clone, Copy)]
 pub struct Doors {
     /// Time outside of event time.
     pub clock: Clock,
     /// A handle on standard output.
     pub stdout: fn() -> io::Result<File>,
-    /// Tells people what happens, where they want to know; a line each.
+    /// Prints messages for users, if they want them; a line each.
     pub tell: Option<fn(&str)>,
 }
 
@@ -60,7 +60,7 @@ pub enum RunError {
     Input(InputError),
     /// Rows cannot be written.
     Rows(&'static str, RowsError),
-    /// An application cannot go on.
+    /// An application cannot continue.
     Application(&'static str, Refusal),
     /// Results that were to be kept are not.
     Loss(String),
@@ -103,7 +103,7 @@ pub struct Session {
     counted: Option<LiveCounts>,
 }
 
-/// A run that is looked at while it goes on.
+/// A run with observers.
 struct LiveCounts {
     store: Arc<Store>,
     reading: Arc<Reading>,
@@ -144,17 +144,17 @@ pub enum Again {
 pub struct SessionOutcome {
     /// What was read.
     pub inputs: Inputs,
-    /// What became of it before applications saw it.
+    /// Its outcome before applications.
     pub received: ReceiveOutcome,
     /// What each application says of itself, by name.
     pub closings: Vec<(&'static str, Closing)>,
-    /// What was said by what ran beside the passes, by application.
+    /// The closing counts of work alongside the passes, by application.
     pub besides: Vec<(&'static str, BesideReport)>,
     /// Rows that were dropped because writing them was too slow, by application.
     pub dropped: Vec<(&'static str, u64)>,
 }
 
-/// The lists that rules are about; opened here where the front door has not.
+/// The lists that rules use; opened here if the front end has not.
 fn lists(
     opened: Option<Arc<Lists>>,
     settings: &alerts::Settings,
@@ -364,7 +364,7 @@ struct Waiting {
     ready: Box<dyn Ready>,
     outlet: Option<Outlet>,
     place: Option<Mistake>,
-    /// Where its rows are kept for those who look while the run goes on.
+    /// Where its rows are stored for observers of the run.
     table: Option<Arc<Table>>,
     /// What its rows get besides.
     enriching: Option<Enriching>,
@@ -417,7 +417,7 @@ impl OpeningContext<'_> {
         Ok(Waiting { ready, outlet: Some(outlet), place, table, enriching, whose })
     }
 
-    /// Whether several passes may share the flows of an application: nobody waits for its labels.
+    /// Whether several passes may share the flows of an application: no other uses its labels.
     fn is_spread(&self, ready: &dyn Ready) -> bool {
         let is_read = |(kind, _): &(LabelKind, _)| self.read_labels.contains(kind);
         ready.is_by_flow() && !ready.gives().iter().any(is_read)
@@ -458,9 +458,9 @@ impl Drop for PendingWriters {
     }
 }
 
-/// How many threads look at frames. They take turns, so frames have to be such that may wait until
-/// some have come together: those of a capture that is there as a whole, and not of a pipe that
-/// somebody fills slowly.
+/// The number of threads that process frames. They take turns, so frames must be able to wait until
+/// there are several: those of a complete capture, and not of a pipe that
+/// is filled slowly.
 fn threads(inputs: &Inputs, is_paced: bool) -> usize {
     let is_file = |input: &Input| matches!(input, Input::File(_));
     let are_files = inputs.interface.is_none() && inputs.resolved.inputs.iter().all(is_file);

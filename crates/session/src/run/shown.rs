@@ -1,4 +1,4 @@
-//! What a lens shows of itself while the run goes on, when it is asked.
+//! What a lens shows of itself during the run, on request.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use store::{Count, Counting, OpenRows, Store, Table};
 use crate::application::{Closing, Watcher};
 use crate::networks::Enriching;
 
-/// Slots of the flow table that are looked at between two batches. A record is copied in about
+/// Slots of the flow table that are visited between two batches. A record is copied in about
 /// 50 ns, so packets wait for some 25 µs.
 const SLOTS_PER_ANSWER: u32 = 512;
 
@@ -82,7 +82,7 @@ impl Whose {
     }
 }
 
-/// Where a lens shows what goes on.
+/// Where a lens shows its state.
 #[derive(Clone)]
 pub(super) struct LiveView {
     store: Arc<Store>,

@@ -59,7 +59,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// For a front door, which may show rankings as they come.
+    /// For a front end, which may show rankings live.
     #[must_use]
     pub const fn shown_by(settings: Settings, shown: Option<Outlet<Vec<Ranking>>>) -> Self {
         Self { settings, shown }
@@ -212,7 +212,7 @@ impl<G: TopGrouping> Out<G> {
     }
 }
 
-/// What is counted while a run goes on: of windows that are closed, and of the whole at the end.
+/// Counts during a run: of closed windows, and the total at the end.
 pub(super) fn shown(late: u64, beyond_max_keys: u64, forgotten: u64) -> Vec<Count> {
     let beyond = "Packets of keys beyond the maximum.";
     vec![

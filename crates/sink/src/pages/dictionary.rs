@@ -6,7 +6,7 @@ const VALUE_COUNT_MAX: usize = 1 << 16;
 /// Rows after which it shows whether values repeat.
 const ROWS_TRIED: usize = 1 << 12;
 
-/// Places looked at for a value. Whoever chooses values so that they meet gets no dictionary.
+/// Places probed for a value. Values crafted to collide get no dictionary.
 const STEPS_MAX: usize = 32;
 
 /// A free place.

@@ -28,7 +28,7 @@ use dictionary::{Dictionary, hash_bytes, hash_number, pack};
 /// Rows of a page: what a reader takes up in one step.
 const ROWS_PER_PAGE: usize = 1 << 14;
 
-/// Texts longer than this are not told as a column's least or greatest.
+/// Texts longer than this are not written as a column's minimum or maximum.
 const TOLD_LEN_MAX: usize = 64;
 
 /// Writes such columns.

@@ -58,7 +58,7 @@ fn events(
     Ok(Some(Box::new(file)))
 }
 
-/// Standard error; where nobody hears there is nobody to tell that.
+/// Standard error; if it is closed, this cannot be reported.
 struct StandardError;
 
 impl Write for StandardError {

@@ -1,4 +1,4 @@
-//! One tap: what flows have in flight, told from their data and from what comes back.
+//! One tap: bytes in flight of flows, measured from their data and acknowledgements.
 
 mod table;
 
@@ -12,7 +12,7 @@ use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::summary;
 
-/// Tells what flows of one capture or interface have in flight.
+/// Reports the bytes in flight of the flows of one capture or interface.
 pub(super) fn run(asked: &CcaRequest<'_>, model: Option<Model>) -> Result<Status, Failure> {
     let CcaRequest { arguments, settings, clock, .. } = asked;
     let namer = model.map(Namer::of_flight).transpose();

@@ -59,14 +59,14 @@ pub enum ActError {
         /// In its words.
         said: String,
     },
-    /// `tc` tells what is no JSON.
+    /// The output of `tc` is not JSON.
     NoJson {
         /// The device.
         device: String,
         /// Why.
         error: serde_json::Error,
     },
-    /// `tc` tells nothing of the queue that is known.
+    /// The output of `tc` has no queue of a known kind.
     Unknown {
         /// The device.
         device: String,

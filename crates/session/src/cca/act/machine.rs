@@ -24,14 +24,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A device that is only looked at.
+    /// A device that is only read.
     #[must_use]
     pub fn look_at(device: &Device, environment: Environment) -> Self {
         let name = device.name().to_owned();
         Self { device: device.clone(), name, environment, lock: None, guard: None }
     }
 
-    /// A device that nobody else acts on.
+    /// A device on which no other run acts.
     ///
     /// # Errors
     /// [`ActError`]: another run acts on it, or it cannot be locked.
@@ -48,7 +48,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// What `tc` tells of the device's queue, with counts.
+    /// The device's queue as `tc` reports it, with counts.
     pub(super) fn show(&self) -> Result<Value, ActError> {
         let words = ["-j", "-s", "-r", "qdisc", "show", "dev", &self.name, "invisible"];
         let text = self.tc(&words, "")?;

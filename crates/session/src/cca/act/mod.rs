@@ -1,7 +1,7 @@
 //! Acting on a queue: flows are grouped by control into classes that share the link by how many
 //! flows each has.
 //!
-//! Who moves is decided by [`cca::Grouping`]; here it is done, told and undone.
+//! [`cca::Grouping`] decides which flows move; this module does, reports and undoes it.
 
 mod by;
 mod error;
@@ -30,7 +30,7 @@ pub use machine::Machine;
 /// A flow that was not seen for so long no longer counts.
 const IDLE: Span = Span::from_seconds(10);
 
-/// What is queued unless told otherwise: the link's rate times this.
+/// The default queue length: the link's rate times this.
 const BUFFERED: Span = Span::from_ns(100_000_000);
 
 /// What flows without a class are called.
@@ -48,7 +48,7 @@ pub struct ActSettings {
     pub after_periods: u32,
     /// How long a flow stays in a class before it may move to another.
     pub hold: Span,
-    /// Whether nothing is changed, and what would be done is told.
+    /// Whether nothing is changed, and only reported what would be done.
     pub is_dry: bool,
 }
 
@@ -205,7 +205,7 @@ impl Act {
         Ok(())
     }
 
-    /// Shares the link anew where numbers of flows have changed.
+    /// Updates the shares of the link if numbers of flows have changed.
     fn share(&mut self, time: Timestamp) -> Result<(), ActError> {
         let sizes = self.grouping.sizes(self.names.len());
         if sizes == self.sizes {

@@ -1,4 +1,4 @@
-//! What stands on a device, read from what `tc` tells, and what is to be typed to change it.
+//! The queue of a device, parsed from the output of `tc`, and the commands that change it.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub(super) enum DeviceQdisc {
     Default { kind: String },
     /// A token bucket with a plain queue.
     Tbf(Tbf),
-    /// Ours, and nobody holds it.
+    /// Ours, and no run holds it.
     Ours { under: Option<Tbf> },
     /// Something of the operator's.
     Other { kind: String, handle: String },
@@ -89,7 +89,7 @@ pub(super) fn waiting(shown: &Value) -> u64 {
     root.and_then(|root| root.get("qlen")?.as_u64()).unwrap_or(0)
 }
 
-/// What a class has sent and dropped, of all that `tc` told of a device.
+/// What a class has sent and dropped, from the output of `tc` for a device.
 pub(super) fn counts(shown: &Value, minor: u32) -> Option<&Value> {
     let parent = format!("{HANDLE}{minor:x}");
     shown.as_array()?.iter().find(|one| one.get("parent").and_then(Value::as_str) == Some(&parent))

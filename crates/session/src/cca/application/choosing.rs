@@ -1,4 +1,4 @@
-//! The lens that hands to the taps beside a pass which flows rules choose.
+//! The lens that passes the flows that rules choose to the taps alongside a pass.
 
 use std::sync::mpsc::SyncSender;
 

@@ -1,5 +1,5 @@
-//! `cca` in a run: a lens on one tap, a lens that reads the downstream tap of captures beside the
-//! pass, or taps in the kernel beside all passes.
+//! `cca` in a run: a lens on one tap, a lens that also reads the downstream tap of captures in the
+//! pass, or taps in the kernel alongside all passes.
 
 #[cfg(all(target_os = "linux", feature = "tap"))]
 mod choosing;
@@ -35,7 +35,7 @@ pub struct Cca {
     taps: Taps,
     /// Captures of the downstream tap.
     reads: Vec<PathBuf>,
-    /// The downstream tap, where a front door has opened it.
+    /// The downstream tap, if a front end has opened it.
     downstream: Option<Downstream>,
     /// Devices of both taps.
     #[cfg(all(target_os = "linux", feature = "tap"))]
@@ -43,7 +43,7 @@ pub struct Cca {
     shown: PeriodView,
 }
 
-/// What a front door is shown of periods, besides rows.
+/// Values of periods for a front end, in addition to rows.
 #[derive(Default)]
 pub enum PeriodView {
     /// Nothing.
@@ -56,7 +56,7 @@ pub enum PeriodView {
 }
 
 impl Cca {
-    /// For a front door that has checked the settings, read the model, and opened the downstream
+    /// For a front end that has checked the settings, read the model, and opened the downstream
     /// tap where that is a capture.
     #[must_use]
     pub fn shown_by(

@@ -1,4 +1,4 @@
-//! Taps of two interfaces: beside all passes, as the kernel looks at packets itself.
+//! Taps of two interfaces: alongside all passes, as the kernel itself processes the packets.
 
 use engine::run::Control;
 use packet::Span;
@@ -19,12 +19,12 @@ pub struct Devices {
     egress: (String, Departures),
     /// How long they are watched, where that is not as long as others look at packets.
     duration: Option<Span>,
-    /// Whether nothing else runs beside them.
+    /// Whether no other application runs.
     are_alone: bool,
 }
 
 impl Devices {
-    /// For a front door: nothing else runs beside them.
+    /// For a front end: no other application runs.
     ///
     /// # Errors
     /// [`DeviceError`]: a name that stands for no device.

@@ -1,4 +1,4 @@
-//! One tap: what flows have in flight, told from their data and from what comes back.
+//! One tap: bytes in flight of flows, measured from their data and acknowledgements.
 
 mod rows;
 
@@ -15,23 +15,23 @@ pub use rows::{FlightReport, SCHEMA};
 /// Headers of TCP with all their options.
 pub const NEEDS: Needs = Needs { stage: "cca", len: Needs::TRANSPORT_LEN + 40, takes_all: false };
 
-/// What packets of which nothing is told lack.
+/// What packets lack that are not measured.
 pub const KEY: &str = "TCP data or acknowledgements of it";
 
 /// Slots after a period that are waited for, since stamps of several flows may come out of order.
 const SLOTS_WAITED: i64 = 2;
 
-/// Looks back at each period that is past. Where no packet passes, what is in flight is told for as
+/// Evaluates each period that is past. If no packet passes, bytes in flight are reported for as
 /// long as a packet may wait, and then no more.
 ///
-/// Which periods are told depends on the packets before their ends alone, and not on how they are
+/// The reported periods depend only on the packets before their ends, and not on how they are
 /// cut into batches.
 pub struct FlightReader {
     tap: FlightTap,
     walk: Walk,
     row_count: usize,
     namer: Option<Namer>,
-    /// Where the period begins that is looked at next.
+    /// The start of the period that is evaluated next.
     begin: Option<i64>,
     seen: Seen,
 }
@@ -74,7 +74,7 @@ impl FlightReader {
         if tick.is_some() { self.look(false, put) } else { Ok(()) }
     }
 
-    /// Whether a packet is the first after the period that is looked at next, and its wait.
+    /// Whether a packet is the first after the period that is evaluated next, and its wait.
     fn is_due(&self, record: &Record) -> bool {
         let Some(begin) = self.begin else { return true };
         let due = self.walk.period(begin).end().saturating_add(SLOTS_WAITED);
@@ -128,7 +128,7 @@ impl FlightReader {
         self.tap.counts()
     }
 
-    /// Packets by what became of them.
+    /// Packets by outcome.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let counts = self.tap.counts();

@@ -1,4 +1,4 @@
-//! Flows that rules choose, on their way from a pass to the taps that run beside it.
+//! Flows that rules choose, on their way from a pass to the taps alongside it.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -8,7 +8,7 @@ use packet::FlowKey;
 
 use crate::rules::{Following, InForce};
 
-/// Messages that wait for the taps, which take them every 20 ms. Whoever finds no room tries again
+/// Messages that wait for the taps, which take them every 20 ms. A sender without room tries again
 /// at the flow's next packet.
 const MESSAGES_WAITING_MAX: usize = 4096;
 

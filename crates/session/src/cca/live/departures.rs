@@ -1,5 +1,5 @@
-//! Where departures are taken from: what the next hop receives, or, where that cannot be tapped,
-//! what the router hands to its own device's driver, which is not told of every packet.
+//! The source of departures: packets that the next hop receives, or, if that cannot be tapped,
+//! packets that the router passes to its own device's driver, which misses some.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ const XMIT: &str = "xmit:";
 /// Where departures are taken from.
 #[derive(Clone, Debug)]
 pub enum Departures {
-    /// What a device behind the queue receives.
+    /// Packets received by a device downstream of the queue.
     NextHop(Device),
     /// What a device of the router sends.
     Xmit(Device),
@@ -35,7 +35,7 @@ impl FromStr for Departures {
 }
 
 impl Departures {
-    /// Attaches the tap behind the queue.
+    /// Attaches the tap downstream of the queue.
     pub(super) fn attach(&self, tap: &mut SlotTap) -> Result<(), WatchError> {
         match self {
             Self::NextHop(device) => device.attach(|name| tap.attach(name, TapSide::Egress)),

@@ -71,7 +71,7 @@ pub struct Watch {
     missed: Option<MissedDepartures>,
     /// Which flows may be followed; all where nothing chooses.
     chosen: Option<FlowChoices>,
-    /// What was counted up to the last period that was looked at.
+    /// Counts up to the last period that was evaluated.
     counted: Arc<Mutex<Vec<Count>>>,
 }
 
@@ -282,7 +282,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What the tap behind the queue missed, where it may miss anything.
+    /// Packets that the downstream tap missed, if it may miss any.
     #[must_use]
     pub const fn missed(&self) -> Option<&MissedDepartures> {
         self.missed.as_ref()
@@ -296,7 +296,7 @@ impl Watch {
         Ok(self.tap.check_devices()?)
     }
 
-    /// What became of the packets of each tap.
+    /// The outcome of the packets of each tap.
     ///
     /// # Errors
     /// [`WatchError::Tap`]
