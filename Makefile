@@ -23,7 +23,7 @@ endef
 
 .PHONY: help setup build page docs python demo test rust-test test-checked python-test test-train test-live \
 	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint bpf ns3 bench reproduce fuzz-smoke fuzz capture install uninstall \
-	deb program clean
+	deb container portable wheel test-portable portable-tests program clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
 
@@ -57,6 +57,15 @@ uninstall: ## remove what install has put there
 
 deb: program ## make the Debian package, target/wirelens_VERSION_ARCHITECTURE.deb
 	@bash tools/deb.sh $(WIRELENS)
+
+container: program ## build the container image wirelens:VERSION with podman, buildah or docker (BASE=an image of Debian)
+	@bash tools/container.sh $(WIRELENS)
+
+portable: ## build the program for any Linux with glibc 2.17: target/portable (TARGET=aarch64; 15 CPU minutes)
+	@bash tools/portable.sh program
+
+wheel: ## build the Python wheel with the program in it for the same systems, beside it (TARGET=aarch64)
+	@bash tools/portable.sh wheel
 
 page: ## build the page, page/dist, which becomes a part of the command (Node.js)
 	@bash tools/page.sh
@@ -105,7 +114,7 @@ test-checked: ## tests of tables and states again, in which a state that cannot 
 		-p wirelens-names
 
 python-test: python
-	@$(call pytest,not wide and not testbed and not train and not ns3 and not web)
+	@$(call pytest,not wide and not testbed and not train and not ns3 and not web and not portable)
 
 test-train: build python ## models of scikit-learn, LightGBM, XGBoost and PyTorch, scored by both sides
 	@bash tools/setup.sh train
@@ -134,6 +143,13 @@ test-web: build python ## the page in Chromium: every view, live and as a report
 
 web-tests:
 	@$(call pytest,web)
+
+test-portable: wheel ## programs and wheels for an old glibc in an old Debian; aarch64 where it is built
+	@bash tools/setup.sh portable
+	@$(MAKE) --no-print-directory portable-tests
+
+portable-tests:
+	@$(call pytest,portable)
 
 test-wide: ## the tests that read the captures in ../shared/data; skipped where it is absent
 	@bash tools/setup.sh test

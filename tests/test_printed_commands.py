@@ -37,9 +37,9 @@ WRITTEN_BY = ("models/services/card.md", "models/categories/card.md", "models/de
 
 # Programs of others, whose flags are theirs, and those that make ns3 builds.
 OTHERS = {".", "apt", "awk", "cargo", "cat", "curl", "cut", "editor", "ethtool", "grep",
-          "install", "ip", "journalctl", "jq", "ls", "mkdir", "mv", "npm", "pip", "python3",
-          "setcap", "sort", "scp", "ssh", "systemctl", "tc", "tshark", "uniq", "useradd", "wc",
-          "fuzz/target/*/release/pcapng", "venv/bin/pip",
+          "install", "ip", "journalctl", "jq", "ls", "mkdir", "mv", "npm", "pip",
+          "podman", "python3", "setcap", "sort", "scp", "ssh", "systemctl", "tc", "tshark",
+          "uniq", "useradd", "wc", "fuzz/target/*/release/pcapng", "venv/bin/pip",
           "venv/bin/python", "target/ns3/l4s"}  # fmt: skip
 
 # Training, the testbed's runs, installing and benchmarks.

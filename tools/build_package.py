@@ -2,7 +2,8 @@
 
 `pip install .` calls the functions below by their names (PEP 517 and 660); maturin has all of them,
 and takes the program from the package's folder, where each build of a wheel puts it first. As a
-script this puts it there and does nothing else, for `make python`.
+script this puts it there and does nothing else, for `make python`. A wheel that was built of the
+same sources before, by `make wheel`, is taken as it is, which takes no Rust.
 """
 
 import json
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import maturin
+import prebuilt
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "python/wirelens/bin/wirelens"
@@ -37,6 +39,8 @@ def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: Settings = None
 ) -> str:
     """The package's description; pip asks for it first, so missing sources are reported here."""
+    if wheel := prebuilt.find():
+        return prebuilt.metadata(wheel, Path(metadata_directory))
     check_sources()
     return maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
 
@@ -55,6 +59,10 @@ def build_wheel(
     metadata_directory: str | None = None,
 ) -> str:
     """A wheel in the folder; its file's name."""
+    if wheel := prebuilt.find():
+        print(f"build_package: {wheel.relative_to(ROOT)}: of the same sources, so not built anew")
+        shutil.copy(wheel, wheel_directory)
+        return wheel.name
     place_program()
     return maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
 

@@ -7,6 +7,7 @@
 #   bash tools/setup.sh train    to train models and test their export as well
 #   bash tools/setup.sh web      to test the page in a browser
 #   bash tools/setup.sh ns3      to build the scenario of an L4S router in ns-3
+#   bash tools/setup.sh portable to run programs for an old glibc and for aarch64
 #   bash tools/setup.sh onnx     to measure trained models beside ONNX Runtime as well
 #
 # Says nothing and ends within a second where nothing is missing. System
@@ -105,6 +106,8 @@ want_test() {
   want_package dpkg-dev has_program dpkg-shlibdeps
   want_package debootstrap has_program debootstrap
   want_package lintian has_program lintian
+  # For the container image.
+  want_package buildah has_program buildah
   # For deploy/systemd/ and runs under its restrictions.
   want_package systemd has_program systemd-analyze
   want_package ethtool has_program ethtool
@@ -288,6 +291,14 @@ set_up_onnx() {
   install_python onnx
 }
 
+# debootstrap and readelf are there for other tests.
+set_up_portable() {
+  set_up_test
+  missing_packages=()
+  want_package qemu-user-static has_program qemu-aarch64-static
+  install_missing
+}
+
 set_up_ns3() {
   set_up_base
   missing_packages=()
@@ -318,6 +329,6 @@ set_up_bench() {
 
 
 case "${1:-}" in
-  base | test | bench | train | ns3 | web | onnx) "set_up_$1" ;;
-  *) fail "usage: bash tools/setup.sh base|test|bench|train|ns3|web|onnx (seen: ${1:-nothing})" ;;
+  base | test | bench | train | portable | ns3 | web | onnx) "set_up_$1" ;;
+  *) fail "usage: bash tools/setup.sh base|test|bench|train|portable|ns3|web|onnx (seen: ${1:-nothing})" ;;
 esac

@@ -269,7 +269,7 @@ pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from]);
     }
     Ok(request)
 }

@@ -96,7 +96,7 @@ fn named(name: &str) -> io::Result<libc::ifreq> {
         ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_metric: 0 },
     };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from]);
     }
     Ok(request)
 }

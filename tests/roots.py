@@ -1,0 +1,34 @@
+"""Roots of Debian, each made once by debootstrap, which takes a network and a minute.
+
+They are kept below `target/`.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from command import ROOT
+
+SUITES = {"11": "bullseye", "12": "bookworm"}
+EMULATOR = "qemu-aarch64-static"
+
+
+def kept(name: str, *options: str) -> Path:
+    """The folder `target/debian-NAME`, where NAME begins with the version; nobody may change it."""
+    folder = ROOT / "target" / f"debian-{name}"
+    if folder.is_dir():
+        return folder
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    command = ["debootstrap", "--variant=minbase", *options, SUITES[name[:2]], partial]
+    subprocess.run(command, check=True)
+    if "--foreign" in options:
+        # What debootstrap would install in the emulated root is unpacked, which is enough to run
+        # programs there.
+        for package in sorted((partial / "var/cache/apt/archives").glob("*.deb")):
+            subprocess.run(["dpkg-deb", "--extract", package, partial], check=True)
+        emulator = shutil.which(EMULATOR)
+        assert emulator, f"{EMULATOR}: not found in PATH; try: apt-get install qemu-user-static"
+        shutil.copy(emulator, partial / "qemu")
+    partial.rename(folder)
+    return folder
