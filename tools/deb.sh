@@ -3,7 +3,7 @@
 #
 #   bash tools/deb.sh PROGRAM [FOLDER]      writes FOLDER/wirelens_VERSION_ARCHITECTURE.deb (target)
 #
-# It takes dpkg-deb, dpkg-shlibdeps and strip, and no root. The same program and commit make the
+# It takes dpkg-deb, dpkg-shlibdeps, readelf and strip, and no root. The same program and commit make the
 # same package to the byte.
 set -euo pipefail
 program=$(realpath "${1:?usage: bash tools/deb.sh PROGRAM [FOLDER]}")
@@ -20,7 +20,7 @@ fail() {
   exit 1
 }
 
-for tool in dpkg-deb dpkg-shlibdeps strip gzip; do
+for tool in dpkg-deb dpkg-shlibdeps readelf strip gzip; do
   command -v "$tool" >/dev/null || fail "$tool: not found in PATH; try: apt-get install dpkg-dev"
 done
 
@@ -86,6 +86,11 @@ printf '%s\n' 'Source: wirelens' '' 'Package: wirelens' 'Architecture: any' \
 depends=$(cd "$scratch/source" && dpkg-shlibdeps -O "$STAGE/usr/bin/wirelens" 2>/dev/null |
   sed -n 's/^shlibs:Depends=//p')
 [ -n "$depends" ] || fail "dpkg-shlibdeps names no library of $program"
+# It knows the libraries of this machine, whose glibc has the symbols of libdl and libpthread in
+# libc. What a program that was linked with an older one needs is in the program.
+glibc=$(readelf --wide --version-info "$STAGE/usr/bin/wirelens" |
+  sed -n 's/.*Name: GLIBC_\(2[0-9.]*\).*/\1/p' | sort --version-sort | tail -n 1)
+depends=$(sed "s/libc6 (>= [^)]*)/libc6 (>= $glibc)/" <<<"$depends")
 cat >"$STAGE/DEBIAN/control" <<END
 Package: wirelens
 Version: $version

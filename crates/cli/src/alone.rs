@@ -9,8 +9,7 @@ use session::exports::Export;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, OpenSources};
 use session::run::{
-    Again, Doors, OutputSettings, Plan, PlannedApplication, RunError, Session, SessionOutcome,
-    open_alone,
+    Again, AppPlan, Doors, OutputSettings, Plan, RunError, Session, SessionOutcome, open_alone,
 };
 use store::Store;
 use terminal::First;
@@ -27,7 +26,7 @@ use crate::view::{self, View};
 
 /// What was typed, besides the settings of the application.
 #[derive(Clone, Copy)]
-pub(crate) struct SharedArguments<'a> {
+pub(crate) struct Sources<'a> {
     /// Which frames.
     pub input: &'a InputArguments,
     /// How an interface is listened on, where one may be.
@@ -38,7 +37,7 @@ pub(crate) struct SharedArguments<'a> {
     pub pace: Option<f64>,
 }
 
-impl<'a> SharedArguments<'a> {
+impl<'a> Sources<'a> {
     /// Of a command that reads captures or listens on an interface.
     pub(crate) const fn new(input: &'a InputArguments, live: &'a LiveArguments) -> Self {
         Self { input, live: Some(live), duration: live.duration, pace: None }
@@ -84,7 +83,7 @@ pub(crate) fn show<P: Rows, T: Taker<P>>(
 /// Opens what an application reads.
 pub(crate) fn open(
     inputs: &mut Inputs,
-    typed: SharedArguments<'_>,
+    typed: Sources<'_>,
     application: &dyn Ready,
 ) -> Result<OpenSources, InputError> {
     open_alone(inputs, application, typed.input.threads.is_some())
@@ -94,7 +93,7 @@ pub(crate) fn open(
 pub(crate) fn run(
     application: impl Ready + 'static,
     ways: Ways,
-    typed: SharedArguments<'_>,
+    typed: Sources<'_>,
     inputs: Inputs,
     opened: OpenSources,
 ) -> Result<SessionOutcome, Failure> {
@@ -105,16 +104,16 @@ pub(crate) fn run(
 pub(crate) fn run_after(
     application: impl Ready + 'static,
     ways: Ways,
-    typed: SharedArguments<'_>,
+    typed: Sources<'_>,
     inputs: Inputs,
     opened: OpenSources,
     last: impl FnOnce(&OpenSources) -> Result<(), Failure>,
 ) -> Result<SessionOutcome, Failure> {
-    let SharedArguments { input, live, duration, pace } = typed;
+    let Sources { input, live, duration, pace } = typed;
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
     let Ways { output, export, shown, view, heeds_hangup } = ways;
     let is_live = inputs.interface.is_some();
-    let mut planned = PlannedApplication::asked(Box::new(application));
+    let mut planned = AppPlan::asked(Box::new(application));
     (planned.output, planned.shown, planned.wants_door) = (output, shown, view.is_some());
     let name = planned.ready.name();
     if let Some(export) = export {

@@ -42,7 +42,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Failure> {
              browser",
         ));
     }
-    let to_stdout = |one: &&session::run::PlannedApplication| {
+    let to_stdout = |one: &&session::run::AppPlan| {
         one.output.as_ref().is_some_and(session::run::OutputSettings::is_stdout)
     };
     match plan.applications.iter().find(to_stdout) {

@@ -8,7 +8,7 @@ use packet::Span;
 use session::application::{Application, Closing};
 use session::outlet::RowsError;
 use session::reading::{InputRequest, Inputs, ReceiveOutcome};
-use session::run::{Doors, Plan, PlannedApplication, RunError, Session, open_alone};
+use session::run::{AppPlan, Doors, Plan, RunError, Session, open_alone};
 use session::summary;
 
 use crate::handed::{self, BatchSender};
@@ -47,7 +47,7 @@ pub(crate) fn run<A: Application>(
     let mut inputs = Inputs::find(&request, has_transport, control)?;
     let opened = open_alone(&mut inputs, &application, request.thread_count.is_some())?;
     let columns = application.schema(request.asks_for_several());
-    let mut planned = PlannedApplication::asked(Box::new(application));
+    let mut planned = AppPlan::asked(Box::new(application));
     planned.door = Some(Box::new(BatchSender::new(outlet, columns, batch_rows)));
     let plan = Plan::alone(planned, request, seed);
     let doors = Doors { clock: CLOCK, stdout, tell: None };

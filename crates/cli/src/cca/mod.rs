@@ -22,7 +22,7 @@ use session::outlet::Outlet;
 use session::reading::{InputRequest, Inputs, Interface, OpenSources};
 use terminal::First;
 
-use crate::alone::{self, SharedArguments, Ways};
+use crate::alone::{self, Sources, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
@@ -132,9 +132,9 @@ impl CcaRequest<'_> {
         found.map_err(|error| asked::explain(error, &request))
     }
 
-    fn typed(&self) -> SharedArguments<'_> {
+    fn typed(&self) -> Sources<'_> {
         let CcaArguments { input, duration, .. } = self.arguments;
-        SharedArguments { input, live: None, duration: *duration, pace: None }
+        Sources { input, live: None, duration: *duration, pace: None }
     }
 
     fn refuse_model(&self, other: OtherTaps) -> Failure {
@@ -231,7 +231,7 @@ fn run_live(
     ways.heeds_hangup &= arguments.act.act.is_none();
     let cca = Cca::of_devices(settings.clone(), (*clock, namer), devices, shown);
     // The watch itself knows for how long.
-    let typed = SharedArguments { duration: None, ..asked.typed() };
+    let typed = Sources { duration: None, ..asked.typed() };
     let opened = OpenSources::Live(Vec::new());
     let finished = alone::run_after(cca, ways, typed, inputs, opened, |_| {
         // The queue is changed when nothing else can refuse the run; who takes it is there until

@@ -19,7 +19,7 @@ use session::exports::Style;
 use session::outlet::{OutletWriter, RowsError, Taker};
 use session::reading::Inputs;
 
-use crate::alone::{self, SharedArguments, Ways};
+use crate::alone::{self, Sources, Ways};
 use crate::asked;
 use crate::environment;
 use crate::failure::{Failure, Status};
@@ -35,10 +35,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         Some(below) => cascade.with_unknown_below(below),
         None => cascade,
     });
-    let typed = SharedArguments {
-        pace: arguments.pace,
-        ..SharedArguments::new(&arguments.input, &arguments.live)
-    };
+    let typed = Sources { pace: arguments.pace, ..Sources::new(&arguments.input, &arguments.live) };
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     let files = [&arguments.output.output, &arguments.output.pcapng];
     asked::spare(&inputs, files.map(Option::as_ref))?;

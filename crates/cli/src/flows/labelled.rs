@@ -8,7 +8,7 @@ use session::classify::read;
 use session::exports::Style;
 use session::flows::LabelledFlows;
 
-use crate::alone::{self, SharedArguments, Ways};
+use crate::alone::{self, Sources, Ways};
 use crate::args::FlowsArguments;
 use crate::asked;
 use crate::classify::match_headers;
@@ -28,7 +28,7 @@ pub(super) fn run(
         Some(below) => cascade.with_unknown_below(below),
         None => cascade,
     });
-    let typed = SharedArguments::new(&arguments.input, &arguments.live);
+    let typed = Sources::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     match_headers(&mut inputs, &cascade, folder, arguments.input.no_decap)?;

@@ -10,7 +10,7 @@ use session::flows::{Flows, FlowsView, Names, ShownFlow};
 use session::run::SessionOutcome;
 use session::top::SortBy;
 
-use crate::alone::{self, SharedArguments, Ways};
+use crate::alone::{self, Sources, Ways};
 use crate::args::FlowsArguments;
 use crate::asked;
 use crate::failure::{Failure, Status};
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &FlowsArguments, host: &Host) -> Result<Status, Fai
     if let Some(folder) = &arguments.model {
         return labelled::run(arguments, folder, host);
     }
-    let typed = SharedArguments::new(&arguments.input, &arguments.live);
+    let typed = Sources::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let (show, rows, export) = output::flows(&arguments.output)?;

@@ -12,7 +12,7 @@ use session::outlet::{RowsError, Taker};
 use session::reading::{InputRequest, Inputs, Interface};
 use terminal::First;
 
-use crate::alone::{self, SharedArguments, Ways};
+use crate::alone::{self, Sources, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::latency::table;
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &L4sArguments) -> Result<Status, Failure> {
         .map(|interface| Marking { interface, is_dry_run: *dry_run });
     let application =
         |shown, marking| L4s::shown_by(settings.clone(), Arc::clone(&model), shown, marking);
-    let typed = SharedArguments { input, live: None, duration: *duration, pace: None };
+    let typed = Sources { input, live: None, duration: *duration, pace: None };
     let opened = alone::open(&mut inputs, typed, &application(None, None))?;
     if input.check {
         return Ok(Status::Fine);

@@ -11,7 +11,7 @@ use session::outlet::{RowsError, Taker};
 use session::run::SessionOutcome;
 use terminal::First;
 
-use crate::alone::{self, SharedArguments, Ways};
+use crate::alone::{self, Sources, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
@@ -26,7 +26,7 @@ const ROWS_SHOWN: usize = 10;
 
 /// Runs `wirelens latency`.
 pub(crate) fn run(arguments: &LatencyArguments) -> Result<Status, Failure> {
-    let typed = SharedArguments::new(&arguments.input, &arguments.live);
+    let typed = Sources::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let show = output::show(&arguments.output)?;

@@ -8,7 +8,7 @@ use session::packetlog::{Ask, Packetlog, ReadError, read_model};
 use session::reading::OpenSources;
 
 use super::args::RecordArguments;
-use crate::alone::{self, SharedArguments, Ways};
+use crate::alone::{self, Sources, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::summary;
@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
     }
     let ask = ask(arguments)?;
     ask.check()?;
-    let typed = SharedArguments::new(&arguments.input, &arguments.live);
+    let typed = Sources::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
     let packetlog = Packetlog::of(ask);
     let opened = alone::open(&mut inputs, typed, &packetlog)?;

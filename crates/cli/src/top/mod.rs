@@ -11,7 +11,7 @@ use session::outlet::{RowsError, Taker};
 use session::top::{By, Ranking, SortBy, Top, needs_transport};
 use terminal::First;
 
-use crate::alone::{self, SharedArguments, Ways};
+use crate::alone::{self, Sources, Ways};
 use crate::args::TopArguments;
 use crate::asked;
 use crate::failure::{Failure, Status};
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<Status, Failure> {
     if arguments.hash_names.is_some() && arguments.by != By::Name {
         return Err(Failure::usage("--hash-names: only --by name has names"));
     }
-    let typed = SharedArguments::new(&arguments.input, &arguments.live);
+    let typed = Sources::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, needs_transport(arguments.by))?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let show = output::show(&arguments.output)?;

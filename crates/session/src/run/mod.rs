@@ -23,7 +23,7 @@ pub use crate::input::InputSettings;
 pub use example::{USUAL, example};
 pub use outputs::OutputSettings;
 pub use places::RunFolder;
-pub use plan::{NO_FILE, Plan, PlannedApplication, RunSettings, open_alone, read};
+pub use plan::{AppPlan, NO_FILE, Plan, RunSettings, open_alone, read};
 pub use reload::Reload;
 pub use session::{Again, Doors, RunError, Session, SessionOutcome};
 pub use spare::spare;

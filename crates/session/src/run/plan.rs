@@ -39,7 +39,7 @@ pub struct Plan {
     /// Settings of the run as a whole.
     pub run: RunSettings,
     /// The applications, in the order of [`APPLICATIONS`].
-    pub applications: Vec<PlannedApplication>,
+    pub applications: Vec<AppPlan>,
     /// What rules make of labels.
     pub rules: Rules,
     /// What all applications want.
@@ -64,7 +64,7 @@ pub struct Plan {
 }
 
 /// An application that is ready to begin.
-pub struct PlannedApplication {
+pub struct AppPlan {
     /// The application.
     pub ready: Box<dyn Ready>,
     /// The file that its rows go to; none where it has no rows, or `door` takes them.
@@ -84,7 +84,7 @@ pub struct PlannedApplication {
     pub(super) place: Option<Mistake>,
 }
 
-impl PlannedApplication {
+impl AppPlan {
     /// An application that was asked for by arguments; its rows go nowhere yet.
     #[must_use]
     pub fn asked(ready: Box<dyn Ready>) -> Self {
@@ -124,7 +124,7 @@ impl PlannedApplication {
 impl Plan {
     /// One application that was asked for by arguments, as were the frames that it looks at.
     #[must_use]
-    pub fn alone(planned: PlannedApplication, asked: InputRequest, seed: Option<u64>) -> Self {
+    pub fn alone(planned: AppPlan, asked: InputRequest, seed: Option<u64>) -> Self {
         let mut wants = CombinedWants::default();
         // Nobody is there whom it could clash with.
         let _ = wants.add(planned.ready.name(), &planned.ready.wants());
@@ -161,11 +161,7 @@ impl Plan {
         self.wants.add(ready.name(), &ready.wants())?;
         let place = Mistake { line: 1, path: PathBuf::from(NO_FILE), message: String::new() };
         let (door, place) = (Some(door), Some(place));
-        self.applications.push(PlannedApplication {
-            door,
-            place,
-            ..PlannedApplication::asked(ready)
-        });
+        self.applications.push(AppPlan { door, place, ..AppPlan::asked(ready) });
         Ok(())
     }
 }
@@ -195,7 +191,7 @@ impl Plan {
     /// # Errors
     /// [`InputError`]
     pub fn open(&self, inputs: &Inputs) -> Result<OpenSources, InputError> {
-        let takes_packets = |one: &PlannedApplication| one.ready.wants().needs.len > 0;
+        let takes_packets = |one: &AppPlan| one.ready.wants().needs.len > 0;
         // Labels that rules read are of packets, too.
         let are_taken = !self.rules.is_empty() || self.applications.iter().any(takes_packets);
         if inputs.interface.is_some() && !are_taken {
@@ -296,12 +292,9 @@ fn plan(
             let place = Mistake { path: path.to_owned(), ..mistakes.place(at) };
             let wants_door = entry.has_rows && written.is_none();
             let (place, about) = (Some(place), entry.about);
-            let one =
-                PlannedApplication { wants_door, place, about, ..PlannedApplication::asked(ready) };
+            let one = AppPlan { wants_door, place, about, ..AppPlan::asked(ready) };
             planned.push(match written {
-                Some(OutputTarget::One(output)) => {
-                    PlannedApplication { output: Some(output), ..one }
-                }
+                Some(OutputTarget::One(output)) => AppPlan { output: Some(output), ..one },
                 Some(OutputTarget::Exported(export)) => one.exported(export),
                 None => one,
             });
@@ -346,7 +339,7 @@ fn plan(
 fn steering(
     tables: &[Spanned<DeTable<'_>>],
     words: &[Words],
-    planned: &[PlannedApplication],
+    planned: &[AppPlan],
     indicators: &[String],
     mistakes: &mut Mistakes,
 ) -> Rules {
@@ -446,18 +439,12 @@ fn networks(value: Option<Spanned<DeValue<'_>>>, mistakes: &mut Mistakes) -> Opt
 }
 
 /// Adds what is known of addresses to tables with a row for each flow.
-fn enrich(
-    networks: &Networks,
-    planned: &mut [PlannedApplication],
-    at: Range<usize>,
-    mistakes: &mut Mistakes,
-) {
+fn enrich(networks: &Networks, planned: &mut [AppPlan], at: Range<usize>, mistakes: &mut Mistakes) {
     for one in planned.iter_mut() {
         one.enriching = networks.of(one.ready.name(), one.ready.schema(false));
     }
-    let has_macs = |one: &PlannedApplication| {
-        one.ready.schema(false).iter().any(|field| field.name == "src_mac")
-    };
+    let has_macs =
+        |one: &AppPlan| one.ready.schema(false).iter().any(|field| field.name == "src_mac");
     if networks.has_vendors() && !planned.iter().any(has_macs) {
         mistakes.add(
             at,
@@ -523,11 +510,16 @@ pub(super) fn tables_of<'t>(
     }
 }
 
+<<<<<<< ours
 /// Captures that an application reads in addition to the pass are never replaced by rows.
 fn refuse_taking_place(planned: &[PlannedApplication], mistakes: &mut Mistakes) {
+=======
+/// What an application reads beside the pass is not replaced by rows, whatever `force` says.
+fn refuse_taking_place(planned: &[AppPlan], mistakes: &mut Mistakes) {
+>>>>>>> theirs
     for reader in planned {
         for read in reader.ready.reads() {
-            let takes_place = |one: &&PlannedApplication| {
+            let takes_place = |one: &&AppPlan| {
                 one.output.as_ref().is_some_and(|output| is_same_file(&output.path, read))
             };
             if let Some(one) = planned.iter().find(takes_place) {
@@ -561,7 +553,7 @@ fn application(
 }
 
 /// Two tables in one file, or on standard output, would be neither.
-fn refuse_shared(planned: &[PlannedApplication], mistakes: &mut Mistakes) {
+fn refuse_shared(planned: &[AppPlan], mistakes: &mut Mistakes) {
     for (at, one) in planned.iter().enumerate() {
         let Some(output) = &one.output else { continue };
         let before = planned.get(..at).unwrap_or_default().iter();

@@ -18,7 +18,7 @@ use super::besides::Besides;
 use super::counted::{Reading, count_process};
 use super::driving::{Driving, Looking};
 use super::passes::{Making, PassResults, RunResults, Seats};
-use super::plan::{OutputSettings, Plan, PlannedApplication};
+use super::plan::{AppPlan, OutputSettings, Plan};
 use super::reload::Reload;
 use super::seat::{NO_APPLICATION, Seat};
 use super::shown::{LiveView, Whose};
@@ -208,7 +208,7 @@ impl Session {
         let reload = Reload::new(tables, in_force.clone(), read_labels.clone(), networks);
         in_force.change(rules);
         let lists = lists(plan.lists, &plan.alerts, &read_labels)?;
-        let wants_frames = |one: &PlannedApplication| one.ready.wants().has_frames;
+        let wants_frames = |one: &AppPlan| one.ready.wants().has_frames;
         let has_frames = lists.is_some() || applications.iter().any(wants_frames);
         let making = Making {
             options: wants.flow_options(),
@@ -227,16 +227,8 @@ impl Session {
         };
         let captures = Captures::of(&inputs);
         let (rules, shown) = (in_force, store.as_ref());
-        let lent = OpeningContext {
-            inputs: &inputs,
-            doors,
-            request,
-            captures,
-            pace,
-            rules,
-            read_labels,
-            shown,
-        };
+        let lent =
+            Context { inputs: &inputs, doors, request, captures, pace, rules, read_labels, shown };
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
         let mut begun = PendingWriters(Vec::new());
         // Files first: one that exists refuses the run before a log is begun.
@@ -267,9 +259,8 @@ impl Session {
                 whose.count_by(store, counting);
             }
             all.push(whose.clone());
-            let shown = store.as_ref();
-            let shown =
-                shown.map(|store| LiveView::new(Arc::clone(store), whose, table, enriching));
+            let view = |store| LiveView::new(Arc::clone(store), whose, table, enriching);
+            let shown = store.as_ref().map(view);
             seats.add(at, has_flows, watchers, shown.as_ref());
         }
         besides.are_alone = seats.are_empty() && any.is_none();
@@ -348,7 +339,7 @@ impl Session {
 }
 
 /// What applications are lent when they begin.
-struct OpeningContext<'a> {
+struct Context<'a> {
     inputs: &'a Inputs,
     doors: Doors,
     request: InputRequest,
@@ -371,7 +362,7 @@ struct Waiting {
     whose: Whose,
 }
 
-impl OpeningContext<'_> {
+impl Context<'_> {
     const fn is_live(&self) -> bool {
         self.inputs.interface.is_some()
     }
@@ -380,11 +371,10 @@ impl OpeningContext<'_> {
     fn outlet(
         &self,
         at: usize,
-        planned: PlannedApplication,
+        planned: AppPlan,
         begun: &mut PendingWriters,
     ) -> Result<Waiting, RunError> {
-        let PlannedApplication { ready, output, door, shown, place, about, wants_door, enriching } =
-            planned;
+        let AppPlan { ready, output, door, shown, place, about, wants_door, enriching } = planned;
         begun.0.extend(shown);
         let (name, base) = (ready.name(), ready.schema(self.captures.are_named()));
         let enriching = enriching.map(|enriching| enriching.with(base));
