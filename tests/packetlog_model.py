@@ -9,9 +9,9 @@ from wirelens.packetlog import SnapshotOptions
 PORT = 4444
 
 
-def write_model(folder: Path) -> Path:
+def write_model(folder: Path, column: str = "lower_port") -> Path:
     """The folder of such a model."""
-    options, columns = SnapshotOptions(), ["lower_port"]
+    options, columns = SnapshotOptions(), [column]
     tree = {
         "feature": [0, -1, 0, -1, -1],
         "threshold": [PORT - 0.5, -2.0, PORT + 0.5, -2.0, -2.0],

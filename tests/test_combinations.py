@@ -285,6 +285,7 @@ COMMANDS = {
                 "--direct": ("never",), "--block-bytes": ("1M",), "--blocks": ("8",),
                 "--flush": ("1s",), "--sync": (), "--group-readable": (),
                 "--notes": ("comment",), "--compress": (), "--fixed-mode": (),
+                "--hindsight": ("1s",), "--hindsight-bytes": ("32M",), "--hindsight-reach": ("host",),
                 "--events": ("events.jsonl",), "--threads": ("1",), "--seed": ("1",),
             }.items()
         },

@@ -52,6 +52,8 @@ KEYS = {
         # What is in a log is the matter of `test_packetlog*.py`.
         "model": ('"packetlog"', "same"), "mode": ('"log-all"', "same"),
         "events": ('"more.jsonl"', "same"), "log": ('{ file-time = "1s" }', "same"),
+        "hindsight": ('"1s"', "same"), "hindsight-bytes": ('"32M"', "same"),
+        "hindsight-reach": ('"host"', "same"),
     },
     "cca": {
         "every": ('"100ms"', "works"), "rows": ("1", "works"), "slot": ('"10ms"', "works"),

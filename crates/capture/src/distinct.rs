@@ -10,10 +10,11 @@
 //! oldest makes room. A packet takes one look-up and at most one insertion. It is taken for
 //! another one with a probability of about 2⁻⁵⁰.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
+use packet::prehashed::PrehashedMap;
 use packet::{Batch, Frame, HashSeed, Network, Record, Source, Span, Timestamp};
 
 use crate::report::Progress;
@@ -39,35 +40,16 @@ pub struct Distinct<S> {
 struct RecentPackets {
     window: Span,
     /// When each was seen first.
-    times: HashMap<u64, Timestamp, BuildHasherDefault<IdentityHasher>>,
+    times: PrehashedMap<u64, Timestamp>,
     /// In the order in which they were seen.
     order: VecDeque<(u64, Timestamp)>,
-}
-
-/// Keys are hashes under a seed already.
-#[derive(Default)]
-struct IdentityHasher(u64);
-
-impl Hasher for IdentityHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, key: u64) {
-        self.0 = key;
-    }
 }
 
 impl<S> Distinct<S> {
     /// `source` without packets that are like one of the `window` before them.
     pub fn new(source: S, window: Span, seed: HashSeed) -> Self {
-        let times = HashMap::with_capacity_and_hasher(PACKETS_MAX, BuildHasherDefault::default());
+        let times =
+            PrehashedMap::with_capacity_and_hasher(PACKETS_MAX, BuildHasherDefault::default());
         let seen = RecentPackets { window, times, order: VecDeque::with_capacity(PACKETS_MAX) };
         let progress = Arc::default();
         Self { source, seen, seed, kept: Vec::new(), duplicates: 0, progress }

@@ -6,8 +6,9 @@
 //! [`GENERATION_LEN`] other keys of its partition were, which does not depend on how many threads
 //! own the partitions. How many keys were forgotten is counted.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{Hash, Hasher};
+
+use packet::prehashed::PrehashedMap;
 
 use crate::partition::{PARTITION_COUNT, Partition};
 
@@ -34,25 +35,7 @@ impl<K: Eq> Hash for Hashed<K> {
     }
 }
 
-/// Hands on a hash that is good already.
-#[derive(Default)]
-struct HandedOn(u64);
-
-impl Hasher for HandedOn {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {}
-
-    fn write_u64(&mut self, hash: u64) {
-        // The topmost bits chose the partition and are the same in all of a map's keys, which
-        // tells keys apart by them.
-        self.0 = hash.rotate_left(u64::BITS / 2);
-    }
-}
-
-type Generation<K, V> = HashMap<Hashed<K>, V, BuildHasherDefault<HandedOn>>;
+type Generation<K, V> = PrehashedMap<Hashed<K>, V>;
 
 /// A value for each key that was seen recently.
 pub(crate) struct GenerationCache<K, V> {

@@ -28,6 +28,7 @@ pub mod layers;
 pub mod link;
 pub mod malformed;
 pub mod must;
+pub mod prehashed;
 pub mod reach;
 pub mod record;
 pub mod tap_slot;

@@ -10,6 +10,7 @@ mod cause;
 pub mod classifier;
 pub mod features;
 mod file_name;
+pub mod hindsight;
 pub mod index;
 pub mod judged;
 pub mod log;

@@ -1,11 +1,12 @@
 //! From batches to the log: each packet is judged, looked up in the table in force, and kept.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::Stage;
 use packet::{Batch, Frame, HashSeed};
 
+use crate::hindsight::{Hindsight, HindsightCounts, Plan};
 use crate::judged::PacketVerdict;
 use crate::policy::{Granularity, Keep, Sampler, Switch, Table};
 
@@ -61,6 +62,8 @@ pub struct Tally {
     pub passed_over: AtomicU64,
     /// Packets for which the log had no room.
     pub no_room: AtomicU64,
+    /// What hindsight did, where there is any.
+    pub hindsight: Mutex<Option<HindsightCounts>>,
 }
 
 /// The same at one moment.
@@ -78,6 +81,8 @@ pub struct TallyNow {
     pub passed_over: u64,
     /// As in [`Tally`].
     pub no_room: u64,
+    /// As in [`Tally`].
+    pub hindsight: Option<HindsightCounts>,
 }
 
 impl Tally {
@@ -92,6 +97,7 @@ impl Tally {
             kept_bytes: of(&self.kept_bytes),
             passed_over: of(&self.passed_over),
             no_room: of(&self.no_room),
+            hindsight: *self.hindsight.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 
@@ -107,14 +113,46 @@ impl Tally {
         add(&self.kept_bytes, more.kept_bytes);
         add(&self.passed_over, more.passed_over);
         add(&self.no_room, more.no_room);
+        if more.hindsight.is_some() {
+            *self.hindsight.lock().unwrap_or_else(PoisonError::into_inner) = more.hindsight;
+        }
     }
 }
 
 impl TallyNow {
     /// Whether every packet that came is accounted for.
     #[must_use]
-    pub const fn is_whole(&self) -> bool {
-        self.seen == self.kept + self.passed_over + self.no_room
+    pub fn is_whole(&self) -> bool {
+        self.seen == self.kept + self.passed_over + self.no_room + self.waiting()
+    }
+
+    /// Packets that wait for what comes after them; see [`Hindsight`].
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.hindsight.map_or(0, |counts| counts.waiting)
+    }
+
+    /// A packet is kept or passed over.
+    #[inline]
+    fn put(
+        &mut self,
+        keeper: &mut impl Keeper,
+        frame: &Frame<'_>,
+        judged: &PacketVerdict,
+        kept_len: Option<u32>,
+    ) {
+        let Some(kept_len) = kept_len else {
+            self.passed_over += 1;
+            keeper.pass_over(frame, judged);
+            return;
+        };
+        match keeper.keep(frame, kept_len, judged) {
+            KeepOutcome::Yes => {
+                self.kept += 1;
+                self.kept_bytes += u64::from(kept_len);
+            }
+            KeepOutcome::NoRoom => self.no_room += 1,
+        }
     }
 }
 
@@ -127,6 +165,7 @@ pub struct Pipeline<J, K> {
     table: Arc<Table>,
     sampler: Sampler,
     judged: Vec<PacketVerdict>,
+    hindsight: Option<Hindsight>,
 }
 
 impl<J: Judge, K: Keeper> Pipeline<J, K> {
@@ -137,7 +176,13 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
         keeper.on_mode(&table);
         let sampler = Sampler::new(table.granularities.len(), seed);
         let tally = Arc::default();
-        Self { judge, keeper, switch, tally, table, sampler, judged: Vec::new() }
+        Self { judge, keeper, switch, tally, table, sampler, judged: Vec::new(), hindsight: None }
+    }
+
+    /// Packets wait before they are kept, for marks of their flow that come later.
+    #[must_use]
+    pub fn with_hindsight(self, hindsight: Option<Hindsight>) -> Self {
+        Self { hindsight, ..self }
     }
 
     /// What becomes of packets.
@@ -146,8 +191,18 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
         Arc::clone(&self.tally)
     }
 
+    /// No packet comes any more: none waits longer.
+    pub fn finish(&mut self) {
+        let Some(hindsight) = &mut self.hindsight else { return };
+        let mut sums = TallyNow::default();
+        let keeper = &mut self.keeper;
+        hindsight.release_all(&mut |frame, judged, len| sums.put(keeper, frame, judged, len));
+        self.tally.add(&TallyNow { hindsight: Some(hindsight.counts()), ..sums });
+    }
+
     /// Its parts, once no packet comes any more.
-    pub fn into_parts(self) -> (J, K) {
+    pub fn into_parts(mut self) -> (J, K) {
+        self.finish();
         (self.judge, self.keeper)
     }
 }
@@ -157,6 +212,8 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
     /// has to follow, with the same batch.
     pub fn judge(&mut self, batch: &Batch<'_>) -> &[PacketVerdict] {
         if let Some(table) = self.switch.newer(self.table.generation) {
+            // What waits was planned by the table before, and is written under its name.
+            self.finish();
             self.keeper.on_mode(&table);
             self.table = table;
         }
@@ -168,6 +225,13 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
     /// by their place in the batch, of which it says anything.
     #[inline]
     pub fn keep(&mut self, batch: &Batch<'_>, mut steer: impl FnMut(usize) -> Option<Granularity>) {
+        if let Some(mut hindsight) = self.hindsight.take() {
+            self.keep_later(batch, steer, &mut hindsight);
+            self.hindsight = Some(hindsight);
+            self.keeper.on_pause();
+            self.switch.pause();
+            return;
+        }
         let mut sums = TallyNow::default();
         for judged in self.judged.iter().take(AHEAD) {
             self.keeper.expect(judged);
@@ -179,24 +243,47 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
             sums.seen += 1;
             sums.seen_bytes += u64::from(frame.record.wire_len);
             let granularity = steer(at).unwrap_or_else(|| self.table.of(judged.class));
-            if granularity.keep == Keep::Nothing || !self.sampler.takes(granularity.sample, judged)
-            {
-                sums.passed_over += 1;
-                self.keeper.pass_over(&frame, judged);
-                continue;
-            }
-            let kept_len = granularity.kept_len(&frame);
-            match self.keeper.keep(&frame, kept_len, judged) {
-                KeepOutcome::Yes => {
-                    sums.kept += 1;
-                    sums.kept_bytes += u64::from(kept_len);
-                }
-                KeepOutcome::NoRoom => sums.no_room += 1,
-            }
+            let is_kept =
+                granularity.keep != Keep::Nothing && self.sampler.takes(granularity.sample, judged);
+            let kept_len = is_kept.then(|| granularity.kept_len(&frame));
+            sums.put(&mut self.keeper, &frame, judged, kept_len);
         }
         self.tally.add(&sums);
         self.keeper.on_pause();
         self.switch.pause();
+    }
+
+    /// Likewise, of packets that wait first.
+    fn keep_later(
+        &mut self,
+        batch: &Batch<'_>,
+        mut steer: impl FnMut(usize) -> Option<Granularity>,
+        hindsight: &mut Hindsight,
+    ) {
+        let mut sums = TallyNow::default();
+        let keeper = &mut self.keeper;
+        let (mut seen, mut seen_bytes) = (0, 0);
+        let mut put =
+            |frame: &Frame<'_>, judged: &PacketVerdict, len| sums.put(keeper, frame, judged, len);
+        for (at, (frame, judged)) in batch.frames().zip(&self.judged).enumerate() {
+            seen += 1;
+            seen_bytes += u64::from(frame.record.wire_len);
+            let steered = steer(at);
+            let granularity = steered.unwrap_or_else(|| self.table.of(judged.class));
+            let is_kept =
+                granularity.keep != Keep::Nothing && self.sampler.takes(granularity.sample, judged);
+            let plan = Plan {
+                kept_len: is_kept.then(|| granularity.kept_len(&frame)),
+                mark: (steered.is_some() || judged.class != 0).then_some(granularity),
+                is_final: steered.is_some(),
+            };
+            hindsight.push(&frame, judged, plan, &mut put);
+        }
+        if let Some(time) = batch.tick {
+            hindsight.tick(time, &mut put);
+        }
+        let hindsight = Some(hindsight.counts());
+        self.tally.add(&TallyNow { seen, seen_bytes, hindsight, ..sums });
     }
 }
 

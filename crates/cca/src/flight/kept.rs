@@ -3,10 +3,10 @@
 //! Periods are short and flows many, so that most looks at a flow find that nothing of it came.
 //! What such a look has to know lies apart from the flows, in 64 bytes for both ways.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::ops::Range;
 
+use packet::prehashed::PrehashedMap;
 use packet::{FlowDirection, FlowKey, HashSeed, KeyHash as _, Timestamp};
 
 use super::flow::FlightFlow;
@@ -123,29 +123,11 @@ impl Hash for HashedKey {
     }
 }
 
-/// Takes a hash as it is.
-#[derive(Clone, Copy, Default, Debug)]
-struct AsItIs(u64);
-
-impl Hasher for AsItIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.0 = self.0.rotate_left(8) ^ u64::from(byte));
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Flows {
     seed: HashSeed,
-    places: HashMap<HashedKey, usize, BuildHasherDefault<AsItIs>>,
+    places: PrehashedMap<HashedKey, usize>,
     keys: Vec<HashedKey>,
     kept: Vec<[FlightSlots; 2]>,
     glances: Vec<[Glance; 2]>,
@@ -156,7 +138,7 @@ impl Flows {
     pub(super) fn new() -> Self {
         Self {
             seed: HashSeed::new(RandomState::new().hash_one(0_u8)),
-            places: HashMap::default(),
+            places: PrehashedMap::default(),
             keys: Vec::new(),
             kept: Vec::new(),
             glances: Vec::new(),

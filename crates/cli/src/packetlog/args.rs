@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use packet::Span;
 use session::duration::parse_duration;
-use session::packetlog::{Direct, FileSettings, Listed, Notes, WhenFull};
+use session::packetlog::{Direct, FileSettings, HindsightSettings, Listed, Notes, Reach, WhenFull};
 use session::written::parse_bytes;
 
 use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, choice};
@@ -56,6 +56,7 @@ pub struct FolderArguments {
   wirelens packetlog record -i eth0                        into ./packetlog
   wirelens packetlog record -i eth0 -o /srv/log --keep-bytes 500G --when-full overwrite
   wirelens packetlog record -r day.pcap -o log --mode log-minimum
+  wirelens packetlog record -i eth0 --hindsight 2s         an anomalous flow from its beginning
   wirelens packetlog record -i eth0 --settings log.toml --mode night
   wirelens packetlog record -i eth0 --model /srv/models/our-traffic
 
@@ -93,12 +94,42 @@ pub struct RecordArguments {
     /// How the log is written.
     #[command(flatten)]
     pub files: FileArguments,
+    /// How long packets wait.
+    #[command(flatten)]
+    pub hindsight: HindsightArguments,
     /// Keep the chosen mode under resource pressure; warnings are still printed
     #[arg(long)]
     pub fixed_mode: bool,
     /// Append events to this file, as JSON lines [default: events.jsonl in the log's folder]
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
+}
+
+/// How long packets wait before they are truncated.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Hindsight")]
+pub struct HindsightArguments {
+    /// Hold packets in memory for this long, at most 60s, so that a flow is stored like its first
+    /// anomalous packet; what waits is lost if the recorder is killed
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub hindsight: Option<Span>,
+    /// Memory for waiting packets; if it is full, the oldest wait for less, and are counted
+    #[arg(long, value_name = "BYTES", default_value = "256M", value_parser = parse_bytes)]
+    pub hindsight_bytes: u64,
+    /// What is stored like an anomalous packet
+    #[arg(long, value_name = "WHAT", default_value = "flow")]
+    #[arg(value_parser = choice::<Reach>())]
+    pub hindsight_reach: Reach,
+}
+
+impl HindsightArguments {
+    pub(super) const fn settings(&self) -> HindsightSettings {
+        HindsightSettings {
+            time: self.hindsight,
+            bytes: self.hindsight_bytes,
+            reach: self.hindsight_reach,
+        }
+    }
 }
 
 /// How a log is written.

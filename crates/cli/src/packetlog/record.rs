@@ -53,6 +53,7 @@ fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
         mode: arguments.mode.clone(),
         settings,
         files: arguments.files.settings(),
+        hindsight: arguments.hindsight.settings(),
         is_fixed: arguments.fixed_mode,
         events: arguments.events.clone(),
     })

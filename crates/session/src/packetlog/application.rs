@@ -6,18 +6,19 @@ use std::sync::Arc;
 use engine::columns::Schema;
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::group::Outcome;
-use packet::{Batch, Timestamp, must};
+use packet::{Batch, Span, Timestamp, must};
 use packetlog::Model;
 use serde::Deserialize;
 
 use super::recording::{Ask, Recording, RunOf};
 use super::settings::Settings;
-use super::{FileSettings, NEEDS, metrics, read_model};
+use super::{FileSettings, HINDSIGHT_BYTES, HindsightSettings, NEEDS, Reach, metrics, read_model};
 use crate::application::{
     Application, Closing, Counting, Opening, Refusal, Site, Wants, Watcher, Watchers,
 };
 use crate::done::RunTotals;
 use crate::rules::{Act, Following};
+use crate::written;
 
 /// Folder of a log, unless another is given.
 const FOLDER: &str = "packetlog";
@@ -40,6 +41,15 @@ pub struct RecordSettings {
     pub events: Option<PathBuf>,
     /// How the log is written.
     pub log: FileSettings,
+    /// How long packets wait in memory before they are truncated; not at all if none.
+    #[serde(deserialize_with = "written::duration_if_any")]
+    pub hindsight: Option<Span>,
+    /// Bytes of waiting packets at most.
+    #[serde(deserialize_with = "written::bytes")]
+    pub hindsight_bytes: u64,
+    /// What is stored like a packet that is classified as anomalous.
+    #[serde(deserialize_with = "written::choice")]
+    pub hindsight_reach: Reach,
 }
 
 impl Default for RecordSettings {
@@ -52,6 +62,9 @@ impl Default for RecordSettings {
             fixed_mode: false,
             events: None,
             log: FileSettings::default(),
+            hindsight: None,
+            hindsight_bytes: HINDSIGHT_BYTES,
+            hindsight_reach: Reach::Flow,
         }
     }
 }
@@ -92,13 +105,24 @@ impl Application for Packetlog {
 # How the log is written: file-bytes, file-time, keep-bytes, keep-time, when-full, direct,
 # block-bytes, blocks, flush, sync, group-readable, notes, compress.
 # log = { keep-bytes = \"500G\", when-full = \"overwrite\" }
+# How long packets wait in memory, so that a flow is stored like its first anomalous packet.
+# hindsight = \"2s\"
+# Memory for waiting packets.
+# hindsight-bytes = \"256M\"
+# flow, or host: then also all waiting packets of the host that sent the packet.
+# hindsight-reach = \"flow\"
 ";
     const HAS_ROWS: bool = false;
 
     type Settings = RecordSettings;
 
     fn ready(settings: RecordSettings, _: &Site<'_>) -> Result<Self, Refusal> {
-        let RecordSettings { output, model, mode, settings, fixed_mode, events, log } = settings;
+        let RecordSettings { hindsight, hindsight_bytes, hindsight_reach, .. } = settings;
+        let hindsight =
+            HindsightSettings { time: hindsight, bytes: hindsight_bytes, reach: hindsight_reach };
+        hindsight.options().map_err(|(key, wanted)| Refusal::of(key, wanted))?;
+        let RecordSettings { output, model, mode, settings, fixed_mode, events, log, .. } =
+            settings;
         let model_name = model.display().to_string();
         let model = read_model(&model).map_err(|error| Refusal::of("model", error))?;
         let model = Arc::new(model);
@@ -117,6 +141,7 @@ impl Application for Packetlog {
             mode,
             settings: own,
             files: log,
+            hindsight,
             is_fixed: fixed_mode,
             events,
         };

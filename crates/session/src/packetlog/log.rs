@@ -311,6 +311,21 @@ pub fn lines(
             counts.merged.frames, counts.merged.packets
         );
     }
+    if let Some(counts) = tally.hindsight {
+        let _ = writeln!(
+            text,
+            "packetlog: {} packets stored at greater length by hindsight, {} bytes more",
+            counts.raised, counts.raised_bytes
+        );
+        for (count, what) in [
+            (counts.early, "packets waited less than --hindsight, as --hindsight-bytes were full"),
+            (counts.clock_steps, "steps back of the clock ended hindsight for waiting packets"),
+        ] {
+            if count > 0 {
+                let _ = writeln!(text, "packetlog: {count} {what}");
+            }
+        }
+    }
     for row in &report.rows {
         let class = usize::from(row.class);
         let name = model.classes().get(class).map_or("unknown", String::as_str);

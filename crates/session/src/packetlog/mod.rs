@@ -4,6 +4,7 @@ mod application;
 pub mod desk;
 pub mod events;
 mod files;
+mod hindsight;
 mod listed;
 pub mod log;
 mod metrics;
@@ -20,6 +21,7 @@ use packetlog::Model;
 
 pub use application::{Packetlog, RecordSettings};
 pub use files::{Direct, FileSettings, Notes, WhenFull};
+pub use hindsight::{HINDSIGHT_BYTES, HindsightSettings, Reach};
 pub use listed::{HOSTS, Listed, Listing, SESSIONS};
 pub use named::flow_named;
 pub use recording::Ask;

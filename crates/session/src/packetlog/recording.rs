@@ -11,6 +11,7 @@ use engine::Stage as _;
 use engine::run::{Control, spawn_free};
 use packet::file::{Interface, InterfaceStatistics};
 use packet::{Batch, Frame, HashSeed};
+use packetlog::hindsight::{Hindsight, HindsightOptions};
 use packetlog::pipeline::{KeepOutcome, Keeper, Pipeline, TallyNow};
 use packetlog::policy::{Granularity, Switch, Table};
 use packetlog::recorder::{Recorder, RecorderReport, RecorderState};
@@ -21,7 +22,7 @@ use super::desk::{self, Desk, DeskInputs, Work};
 use super::events::Events;
 use super::settings::Settings;
 use super::socket::Socket;
-use super::{FileSettings, LogError, Tell, WhenFull, log};
+use super::{FileSettings, HindsightSettings, LogError, Tell, WhenFull, log};
 use crate::clock::Clock;
 
 /// The resources are checked this often, in any case.
@@ -41,6 +42,8 @@ pub struct Ask {
     pub settings: Settings,
     /// How the log is written.
     pub files: FileSettings,
+    /// How long packets wait before they are truncated.
+    pub hindsight: HindsightSettings,
     /// Whether the mode stays under pressure.
     pub is_fixed: bool,
     /// A file for events; that in the log's folder where there is none.
@@ -86,7 +89,13 @@ impl Ask {
     /// [`LogError::Usage`]
     pub fn check(&self) -> Result<(), LogError> {
         self.check_modes()?;
+        self.hindsight()?;
         log::block_len(&self.files).map(|_| ())
+    }
+
+    fn hindsight(&self) -> Result<Option<HindsightOptions>, LogError> {
+        let options = self.hindsight.options();
+        options.map_err(|(key, wanted)| LogError::usage(format_args!("--{key}: {wanted}")))
     }
 
     pub(super) fn check_modes(&self) -> Result<(), LogError> {
@@ -108,7 +117,9 @@ impl Recording {
     /// # Errors
     /// [`LogError`]
     pub(super) fn begin(ask: Ask, run: RunOf, interfaces: &[Interface]) -> Result<Self, LogError> {
-        let Ask { folder, model, model_name, mode, mut settings, files, is_fixed, events } = ask;
+        let hindsight = ask.hindsight()?.map(|options| Hindsight::new(options, run.seed));
+        let Ask { folder, model, model_name, mode, mut settings, files, is_fixed, events, .. } =
+            ask;
         let RunOf { seed, progress, control, clock, is_live, tell, tell_recovered } = run;
         settings.limits.overwrites |= files.when_full == WhenFull::Overwrite;
         let table = desk::table(&settings, model.classes(), &mode)
@@ -142,6 +153,7 @@ impl Recording {
             last: Seen::default(),
         };
         let pipeline = Pipeline::new(classifier, book, Arc::clone(&switch), seed);
+        let pipeline = pipeline.with_hindsight(hindsight);
         let watched = DeskInputs {
             switch,
             tally: pipeline.tally(),
@@ -204,8 +216,10 @@ impl Recording {
         let Self { pipeline, desk, state, model, folder, manager, socket, .. } = self;
         drop(manager);
         drop(socket);
-        let tally = pipeline.tally().now();
+        let tally = pipeline.tally();
+        // What waits is kept first.
         let (classifier, book) = pipeline.into_parts();
+        let tally = tally.now();
         let report = book.recorder.finish().map_err(LogError::error)?;
         desk.event("end", log::report_json(&report));
         let counts = classifier.counts();
