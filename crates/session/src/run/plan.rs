@@ -510,13 +510,8 @@ pub(super) fn tables_of<'t>(
     }
 }
 
-<<<<<<< ours
 /// Captures that an application reads in addition to the pass are never replaced by rows.
-fn refuse_taking_place(planned: &[PlannedApplication], mistakes: &mut Mistakes) {
-=======
-/// What an application reads beside the pass is not replaced by rows, whatever `force` says.
 fn refuse_taking_place(planned: &[AppPlan], mistakes: &mut Mistakes) {
->>>>>>> theirs
     for reader in planned {
         for read in reader.ready.reads() {
             let takes_place = |one: &&AppPlan| {
