@@ -94,15 +94,15 @@ pub struct RecordArguments {
     /// How the log is written.
     #[command(flatten)]
     pub files: FileArguments,
-    /// How long packets wait.
-    #[command(flatten)]
-    pub hindsight: HindsightArguments,
     /// Keep the chosen mode under resource pressure; warnings are still printed
     #[arg(long)]
     pub fixed_mode: bool,
     /// Append events to this file, as JSON lines [default: events.jsonl in the log's folder]
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
+    /// How long packets wait.
+    #[command(flatten)]
+    pub hindsight: HindsightArguments,
 }
 
 /// How long packets wait before they are truncated.
