@@ -108,7 +108,7 @@ mod tests {
                 often += u64::from(!known.first(hash, key, place != 0).0);
             }
         }
-        let held: usize = known.parts.iter().flatten().map(HashMap::len).sum();
+        let held: usize = known.parts.iter().flatten().map(PrehashedMap::len).sum();
         assert!(held <= 2 * GENERATION_LEN * PARTITION_COUNT);
         assert_eq!(held as u64 + forgotten, u64::from(count) + 1);
         assert!(forgotten > 500_000, "{forgotten}");

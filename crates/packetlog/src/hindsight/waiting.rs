@@ -115,7 +115,7 @@ impl Entries {
     pub(super) fn pop(&mut self) -> Option<(u64, Entry)> {
         let entry = *self.front()?;
         self.left += 1;
-        if self.left % BLOCK_ENTRIES as u64 == 0 {
+        if self.left.is_multiple_of(BLOCK_ENTRIES as u64) {
             self.blocks.pop_front();
         }
         Some((self.left, entry))
