@@ -33,6 +33,7 @@ classes = "device"
 [cca]
 [latency]
 [packetlog]
+hindsight = "1s"
 output = "log"
 [l4s]
 model = "l4s"

@@ -143,6 +143,8 @@ def test_logs_and_latencies_agree_with_what_is_printed(all_on: tuple[Scrape, str
     )
     for what, count in zip(("seen", "kept", "passed_over", "lost"), kept, strict=True):
         assert scraped.sum(f"wirelens_packetlog_packets_{what}_total") == int(count)
+    [(raised,)] = numbers(said, r"^packetlog: (\d+) packets stored at greater length by hindsight")
+    assert scraped.sum("wirelens_packetlog_hindsight_raised_packets_total") == int(raised)
     classes = numbers(said, r"^packetlog: (\w+): (\d+) packets of (\d+) stored")
     assert classes
     for name, in_log, seen in classes:
