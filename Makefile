@@ -34,10 +34,14 @@ help:
 setup: ## install what building and testing need (make does it where needed)
 	@bash tools/setup.sh test
 
+# The command alone, with the features of what the Python package builds, so that either finds what
+# the other compiled.
+BUILD = cargo build --release --locked --package wirelens --package wirelens-python --bin wirelens
+
 build: ## build the command, target/release/wirelens
 	@bash tools/setup.sh base
 	@bash tools/page.sh
-	cargo build --release --locked
+	$(BUILD)
 
 # Where `make install` puts things: $(DESTDIR)$(PREFIX)/bin and so on.
 PREFIX ?= /usr/local
@@ -87,7 +91,7 @@ python: ## build the Python package and install it into .venv
 demo: ## build, then show what is in the capture that ships: its packets, senders, flows and their services
 	@bash tools/setup.sh base
 	@bash tools/page.sh
-	cargo build --release --locked
+	$(BUILD)
 	$(WIRELENS) info -r $(DEMO)
 	$(WIRELENS) top -r $(DEMO)
 	$(WIRELENS) flows -r $(DEMO)
