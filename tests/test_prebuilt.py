@@ -15,7 +15,7 @@ prebuilt = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(prebuilt)
 
 MACHINE = platform.machine()
-FITS = f"wirelens-0.1.0-cp311-abi3-manylinux_2_17_{MACHINE}.manylinux2014_{MACHINE}.whl"
+FITS = f"wirelens-0.1.0-cp311-abi3-manylinux2014_{MACHINE}.manylinux_2_17_{MACHINE}.whl"
 
 
 @pytest.fixture

@@ -25,8 +25,11 @@ SOURCES = (
 )  # fmt: skip
 # Built, of tests, or of no effect on a program.
 NOT_SOURCES = {"__pycache__", "tests", "bin", "dist"}
-# A wheel's name from its Python on: the oldest minor version, the oldest glibc, the machine.
-TAGS = re.compile(r"-cp3(\d+)-abi3-manylinux_2_(\d+)_(\w+?)(?:\.manylinux\w+)*\.whl")
+# A wheel's name from its Python on: the oldest minor version, the oldest glibc, the machine. A tag
+# of the year, such as manylinux2014, stands before or behind that of the glibc.
+TAGS = re.compile(
+    r"-cp3(\d+)-abi3-(?:manylinux\d+_\w+?\.)*manylinux_2_(\d+)_(\w+?)(?:\.manylinux\w+)*\.whl"
+)
 
 
 def files(place: Path) -> Iterator[Path]:
