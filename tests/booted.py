@@ -16,15 +16,10 @@ from pathlib import Path
 import pytest
 from command import ROOT
 from lab import wait_until
+from roots import ENVIRONMENT
 
 KEPT = ROOT / "target/debian-12-systemd"
 PACKAGES = ("systemd", "systemd-sysv", "iproute2", "dbus", "libpcap0.8")
-ENVIRONMENT = {
-    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOME": "/root",
-    "LC_ALL": "C.UTF-8",
-    "DEBIAN_FRONTEND": "noninteractive",
-}
 BOOT_MAX_S = 30
 
 # What is mounted before systemd is PID 1. Its /sys is that of its network.
@@ -53,16 +48,6 @@ umount -l /mnt
 exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --system \
   --unit=multi-user.target
 """
-
-
-def base(kept: Path) -> Path:
-    """The kept root of a fresh Debian 12; it takes a network and a minute to make."""
-    if not kept.is_dir():
-        partial = kept.with_name(f"{kept.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        subprocess.run(["debootstrap", "--variant=minbase", "bookworm", partial], check=True)
-        partial.rename(kept)
-    return kept
 
 
 def with_systemd(fresh: Path) -> Path:

@@ -11,6 +11,13 @@ from command import ROOT
 
 SUITES = {"11": "bullseye", "12": "bookworm"}
 EMULATOR = "qemu-aarch64-static"
+# Of commands in a root.
+ENVIRONMENT = {
+    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LC_ALL": "C.UTF-8",
+    "DEBIAN_FRONTEND": "noninteractive",
+}
 
 
 def kept(name: str, *options: str) -> Path:

@@ -13,18 +13,12 @@ from pathlib import Path
 
 import pytest
 from command import DEMO, PROGRAM, ROOT
+from roots import ENVIRONMENT, kept
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="chroot takes root")
 
-KEPT = ROOT / "target/debian-12"
 SIZE_MAX = 25_000_000
 FIRST_ANSWER_MAX_S = 60
-ENVIRONMENT = {
-    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOME": "/root",
-    "LC_ALL": "C.UTF-8",
-    "DEBIAN_FRONTEND": "noninteractive",
-}
 SETTINGS = "etc/wirelens/wirelens.toml"
 
 
@@ -45,14 +39,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def debian(tmp_path: Path) -> Iterator[Path]:
     """A fresh Debian 12 with nothing but its base, which is left without a trace."""
-    if not KEPT.is_dir():
-        partial = KEPT.with_name("debian-12.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        subprocess.run(["debootstrap", "--variant=minbase", "bookworm", partial], check=True)
-        partial.rename(KEPT)
     root = tmp_path / "root"
     # By cp: devices are among the files.
-    subprocess.run(["cp", "--archive", "--reflink=auto", KEPT, root], check=True)
+    subprocess.run(["cp", "--archive", "--reflink=auto", kept("12"), root], check=True)
     shutil.copy(DEMO, root / "demo.pcapng")
     yield root
     shutil.rmtree(root)

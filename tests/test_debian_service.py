@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from booted import Machine, base, booted, with_systemd
+from booted import Machine, booted, with_systemd
 from command import ROOT, Ran, wirelens
 from lab import datagram, identity, inside, wait_until
-from test_debian import KEPT, make
+from roots import kept
+from test_debian import make
 
 pytestmark = [
     pytest.mark.testbed,
@@ -53,7 +54,7 @@ STEP_S = 0.002
 
 
 class Sender:
-    """Numbered datagrams on one end of a link, at a steady pace, until it is told to stop."""
+    """Numbered datagrams on one end of a link, at a steady pace, until stopped."""
 
     def __init__(self, network: int, name: str) -> None:
         self._network, self._name = network, name
@@ -106,8 +107,8 @@ def machine(
 ) -> Iterator[Machine]:
     """One with the package installed and two links."""
     root = tmp_path_factory.mktemp("machine") / "root"
-    kept = with_systemd(base(KEPT))
-    subprocess.run(["cp", "--archive", "--reflink=auto", kept, root], check=True)
+    fresh = with_systemd(kept("12"))
+    subprocess.run(["cp", "--archive", "--reflink=auto", fresh, root], check=True)
     for name, package in zip(("old.deb", "new.deb"), packages, strict=True):
         shutil.copy(package, root / name)
     with booted(root) as made:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from command import DEMO, PROGRAM, ROOT
-from roots import kept
+from roots import ENVIRONMENT, kept
 
 pytestmark = pytest.mark.portable
 
@@ -29,12 +29,6 @@ LINKED = re.compile(r"(libc|libm|libdl|libpthread|librt|libutil|ld-linux-[a-z0-9
 CLASSIFY = ("classify", "-q", "-r", "demo.pcapng", "--model", "services", "--format", "csv")
 FILTERED = ("top", "-q", "-r", "demo.pcapng", "--format", "csv", "udp", "port", "53")
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="chroot takes root")
-ENVIRONMENT = {
-    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOME": "/root",
-    "LC_ALL": "C.UTF-8",
-    "DEBIAN_FRONTEND": "noninteractive",
-}
 
 
 def built(architecture: str, what: str) -> Path:

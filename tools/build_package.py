@@ -60,7 +60,7 @@ def build_wheel(
 ) -> str:
     """A wheel in the folder; its file's name."""
     if wheel := prebuilt.find():
-        print(f"build_package: {wheel.relative_to(ROOT)}: of the same sources, so not built anew")
+        print(f"build_package: {wheel.relative_to(ROOT)}: of the same sources, so not built again")
         shutil.copy(wheel, wheel_directory)
         return wheel.name
     place_program()

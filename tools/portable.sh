@@ -44,7 +44,8 @@ check_target() {
     fail "Rust has no standard library for $TRIPLE; try: rustup target add $TRIPLE"
 }
 
-# The same compiler and linker for cargo and for maturin. It is named by its glibc: another one is another linker, for which cargo builds anew.
+# The same compiler and linker for cargo and for maturin. It is named by its glibc: another one is
+# another linker, for which cargo builds again.
 set_compiler() {
   local name=$TOOLS/zig-$TARGET-$GLIBC tool
   for tool in cc c++ ar; do

@@ -243,9 +243,7 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
             sums.seen += 1;
             sums.seen_bytes += u64::from(frame.record.wire_len);
             let granularity = steer(at).unwrap_or_else(|| self.table.of(judged.class));
-            let is_kept =
-                granularity.keep != Keep::Nothing && self.sampler.takes(granularity.sample, judged);
-            let kept_len = is_kept.then(|| granularity.kept_len(&frame));
+            let kept_len = kept_len(granularity, &mut self.sampler, &frame, judged);
             sums.put(&mut self.keeper, &frame, judged, kept_len);
         }
         self.tally.add(&sums);
@@ -270,10 +268,8 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
             seen_bytes += u64::from(frame.record.wire_len);
             let steered = steer(at);
             let granularity = steered.unwrap_or_else(|| self.table.of(judged.class));
-            let is_kept =
-                granularity.keep != Keep::Nothing && self.sampler.takes(granularity.sample, judged);
             let plan = Plan {
-                kept_len: is_kept.then(|| granularity.kept_len(&frame)),
+                kept_len: kept_len(granularity, &mut self.sampler, &frame, judged),
                 mark: (steered.is_some() || judged.class != 0).then_some(granularity),
                 is_final: steered.is_some(),
             };
@@ -285,6 +281,18 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
         let hindsight = Some(hindsight.counts());
         self.tally.add(&TallyNow { seen, seen_bytes, hindsight, ..sums });
     }
+}
+
+/// Bytes that are stored of a frame; nothing where the granularity or its sample leaves it out.
+#[inline]
+fn kept_len(
+    granularity: Granularity,
+    sampler: &mut Sampler,
+    frame: &Frame<'_>,
+    judged: &PacketVerdict,
+) -> Option<u32> {
+    let is_kept = granularity.keep != Keep::Nothing && sampler.takes(granularity.sample, judged);
+    is_kept.then(|| granularity.kept_len(frame))
 }
 
 impl<J: Judge, K: Keeper> Stage for Pipeline<J, K> {

@@ -413,7 +413,7 @@ impl Features {
 
 /// The hash of a packet's host; without a key of its own where none is asked for.
 #[inline(always)]
-fn host_hash(seed: HashSeed, frame: &Frame<'_>, key: Key) -> Option<u64> {
+pub(crate) fn host_hash(seed: HashSeed, frame: &Frame<'_>, key: Key) -> Option<u64> {
     // Numbers and no addresses: those would be put together byte by byte and waited for.
     if let Some((source, destination)) = frame.ipv4_addresses() {
         let address = if key == Key::Source { source } else { destination };

@@ -12,10 +12,9 @@ mod chains;
 mod tests;
 mod waiting;
 
-use std::net::IpAddr;
-
 use packet::{FlowKey, Frame, HashSeed, KeyHash as _, Record, Span, Timestamp};
 
+use crate::features::{Key, host_hash};
 use crate::judged::{Basis, PacketVerdict};
 use crate::policy::{Granularity, Keep};
 use chains::{Chains, Link};
@@ -204,14 +203,11 @@ impl Hindsight {
 
     fn hashes(&self, frame: &Frame<'_>, judged: &PacketVerdict) -> [Option<u64>; 2] {
         let Some((flow, _)) = judged.flow else { return [None; 2] };
-        let host = (self.options.reach == Reach::Host).then(|| frame.ip_addresses()).flatten();
-        [
-            Some(flow.key_hash(self.seed)),
-            host.map(|(source, _)| match source {
-                IpAddr::V4(address) => self.seed.hash_words(address.to_bits().into(), 4),
-                IpAddr::V6(address) => address.to_bits().key_hash(self.seed),
-            }),
-        ]
+        let host = match self.options.reach {
+            Reach::Flow => None,
+            Reach::Host => host_hash(self.seed, frame, Key::Source),
+        };
+        [Some(flow.key_hash(self.seed)), host]
     }
 
     /// Event time is `time` now; a packet without a timestamp arrives just now.

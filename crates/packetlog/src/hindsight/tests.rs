@@ -173,7 +173,7 @@ fn plainly(packets: &[Sent], time: i64, reach: Reach) -> Vec<Option<u32>> {
         while waiting.front().is_some_and(|(_, came)| *came <= now - time) {
             waiting.pop_front();
         }
-        // Flows are told apart by host and port; hosts by host.
+        // Flows are distinguished by host and port; hosts by host.
         let flow = |sent: &Sent| u16::from(sent.host) << 8 | sent.port;
         let keys = |sent: &Sent| [(false, flow(sent)), (true, u16::from(sent.host))];
         marks.retain(|(is_host, key, _)| {
