@@ -161,6 +161,7 @@ class SnapshotOptions(TypedDict):
     keys: Sequence[str]
     idle_timeout: str
     max_flows: int
+    states: int
 
 class PacketOptions(TypedDict):
     batch_size: int

@@ -287,6 +287,7 @@ fn read_options(file: &Object<'_>) -> Result<FeatureOptions, ModelError> {
         "keys",
         "idle_timeout_ns",
         "flow_count_max",
+        "states",
     ])?;
     let source = features.wanted("source", "\"sketch\" or \"exact\"", |value| {
         [CounterStore::Sketch, CounterStore::Exact].into_iter().find(|kept| value == kept.name())
@@ -302,6 +303,8 @@ fn read_options(file: &Object<'_>) -> Result<FeatureOptions, ModelError> {
         keys,
         idle_timeout: Span::from_ns(features.whole("idle_timeout_ns")?),
         flow_count_max: features.size("flow_count_max")?,
+        // Models from before there were states do not say it.
+        states: if features.fields.contains_key("states") { features.size("states")? } else { 0 },
     };
     options.check().map_err(|error| features.wrong(error.name, error.cause)).map(|()| options)
 }
@@ -309,7 +312,7 @@ fn read_options(file: &Object<'_>) -> Result<FeatureOptions, ModelError> {
 fn read_columns(file: &Object<'_>, options: &FeatureOptions) -> Result<Vec<Column>, ModelError> {
     let wanted = "the name of a column that there is with these keys";
     let columns = file.each("columns", COLUMN_COUNT_MAX, wanted, |value| {
-        value.as_str().and_then(|name| Column::named(name, &options.keys))
+        value.as_str().and_then(|name| Column::named(name, options))
     })?;
     if columns.is_empty() {
         return Err(file.wrong("columns", "none; wanted: one at least"));
@@ -365,7 +368,7 @@ mod tests {
 
     fn text() -> String {
         let options = FeatureOptions::default();
-        let columns = [Column::named("ip_bytes", &options.keys).unwrap()];
+        let columns = [Column::named("ip_bytes", &options).unwrap()];
         let tree = r#"{"feature":[0,-2,-2],"threshold":[9.5,-2.0,-2.0],"left":[1,-1,-1],
             "right":[2,-1,-1],"value":[[1,1],[1,0],[0,1]]}"#;
         format!(

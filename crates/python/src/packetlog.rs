@@ -42,6 +42,7 @@ pub(crate) struct SnapshotOptions {
     keys: Vec<String>,
     idle_timeout: String,
     max_flows: i64,
+    states: i64,
 }
 
 impl SnapshotOptions {
@@ -67,6 +68,7 @@ impl SnapshotOptions {
             keys: self.keys.iter().map(key).collect::<Result<_, _>>()?,
             idle_timeout: duration("idle_timeout", &self.idle_timeout)?,
             flow_count_max: within("max_flows", self.max_flows, 1, packetlog::features::FLOWS_MAX)?,
+            states: within("states", self.states, 0, packetlog::features::STATES_MAX)?,
         };
         options.check().map_err(|error| Refusal::new(Kind::Option, error))?;
         Ok(options)
@@ -75,11 +77,13 @@ impl SnapshotOptions {
 
 /// The columns of these names, all that there are where none is named.
 fn columns_of(options: &FeatureOptions, names: Option<&[String]>) -> Result<Vec<Column>, Refusal> {
-    let Some(names) = names else { return Ok(Column::all(&options.keys).collect()) };
+    let Some(names) = names else { return Ok(Column::all(options).collect()) };
     let column = |name: &String| {
-        Column::named(name, &options.keys).ok_or_else(|| {
+        Column::named(name, options).ok_or_else(|| {
             let keys: Vec<_> = options.keys.iter().map(|key| key.name()).collect();
-            refused("columns", name, &format!("no column that there is with the keys {keys:?}"))
+            let states = options.states;
+            let cause = format!("no column that there is with the keys {keys:?}, states {states}");
+            refused("columns", name, &cause)
         })
     };
     names.iter().map(column).collect()
@@ -88,7 +92,7 @@ fn columns_of(options: &FeatureOptions, names: Option<&[String]>) -> Result<Vec<
 /// Names of the columns that there are with these options.
 #[pyfunction]
 pub(crate) fn snapshot_columns(options: SnapshotOptions) -> PyResult<Vec<String>> {
-    Ok(Column::all(&options.asked()?.keys).map(|column| column.to_string()).collect())
+    Ok(Column::all(&options.asked()?).map(|column| column.to_string()).collect())
 }
 
 /// These options as a model's file has them.
@@ -109,6 +113,9 @@ fn json_of<'py>(py: Python<'py>, options: &FeatureOptions) -> PyResult<Bound<'py
     json.set_item("keys", options.keys.iter().map(|key| key.name()).collect::<Vec<_>>())?;
     json.set_item("idle_timeout_ns", options.idle_timeout.as_ns())?;
     json.set_item("flow_count_max", options.flow_count_max)?;
+    if options.states > 0 {
+        json.set_item("states", options.states)?;
+    }
     Ok(json)
 }
 

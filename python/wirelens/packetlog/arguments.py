@@ -54,6 +54,9 @@ def _add_features(parser: argparse.ArgumentParser) -> None:
         "2]")  # fmt: skip
     add("--buckets", metavar="N", type=whole(1), default=65_536, help="Buckets of each layer "
         "[default: 65536]")  # fmt: skip
+    add("--states", metavar="N", type=whole(0), default=0, help="Places for states of flows, "
+        "pairs of hosts, clients and servers: a power of two, such as 65536; 0 for no columns of "
+        "states [default: 0]")  # fmt: skip
     add("--ports", action="store_true", help="Let forests use ports, which show the service "
         "rather than the behaviour")  # fmt: skip
 
@@ -147,6 +150,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
             layers=asked.layers,
             buckets=asked.buckets,
             keys=_keys(asked.keys),
+            states=asked.states,
         ),
         has_ports=asked.ports,
         shape=Shape(asked.trees, asked.depth, asked.columns_part),

@@ -13,7 +13,7 @@ from wirelens import sealed, written
 from wirelens.errors import ModelError, OutputExistsError
 from wirelens.learn.metrics import Array
 from wirelens.packetlog.forest import Forest
-from wirelens.packetlog.snapshots import SnapshotOptions
+from wirelens.packetlog.snapshots import SnapshotOptions, state_columns
 from wirelens.shipped import model_folder
 
 FORMAT = "wirelens-packetlog 1"
@@ -78,8 +78,9 @@ def sifted(
     kept = [key for key in options.keys if any(name.startswith(f"{key}_") for name in names)]
     # Sums of hosts that count flows need those of flows; and the flow says which forest judges.
     keys = ["flow", *[key for key in kept if key != "flow"]] if "flow" in options.keys else kept
+    states = options.states if any(name in state_columns() for name in names) else 0
     return Model(
-        classes, options.replace(keys=keys), names, flow_forest, packet_forest, training
+        classes, options.replace(keys=keys, states=states), names, flow_forest, packet_forest, training
     )
 
 
@@ -104,6 +105,7 @@ def read(folder: str | os.PathLike[str]) -> Model:
             keys=features["keys"],
             idle_timeout=_text(features["idle_timeout_ns"]),
             max_flows=features["flow_count_max"],
+            states=features.get("states", 0),
         )
         found = Model(
             told["classes"],

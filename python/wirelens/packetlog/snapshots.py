@@ -50,6 +50,9 @@ class SnapshotOptions:
         After this long without a packet a flow ends and a host is evicted; only for tables.
     max_flows
         Maximum number of flows, and of hosts, in a table.
+    states
+        Places for states of flows, and as many for pairs of hosts, clients and servers: a power of
+        two, or 0 for no such columns. The oldest state is evicted for a new one.
 
     Raises
     ------
@@ -64,6 +67,7 @@ class SnapshotOptions:
     keys: Sequence[str] = ("flow",)
     idle_timeout: Duration = "120s"
     max_flows: int = 1_048_576
+    states: int = 0
 
     def __post_init__(self) -> None:
         # Equal options are equal whatever they were given as.
@@ -101,7 +105,14 @@ class SnapshotOptions:
             "keys": list(self.keys),
             "idle_timeout": _duration(self.idle_timeout),
             "max_flows": self.max_flows,
+            "states": self.states,
         }
+
+
+def state_columns() -> frozenset[str]:
+    """Names of the columns that are made of states, which `SnapshotOptions.states` asks for."""
+    with_states = SnapshotOptions(states=1024).columns()
+    return frozenset(with_states) - frozenset(SnapshotOptions().columns())
 
 
 class SnapshotBatch:

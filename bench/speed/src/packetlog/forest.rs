@@ -22,9 +22,8 @@ pub(crate) fn model(
     names: &[&str],
     frames: &mut Frames,
 ) -> Result<Model, Failure> {
-    let column = |name: &&str| {
-        Column::named(name, &options.keys).ok_or_else(|| format!("{name}: no such column"))
-    };
+    let column =
+        |name: &&str| Column::named(name, options).ok_or_else(|| format!("{name}: no such column"));
     let columns = names.iter().map(column).collect::<Result<Vec<_>, _>>()?;
     let values = sample(options, &columns, frames)?;
     let of_flow = |at: usize| columns[at].key().is_some();

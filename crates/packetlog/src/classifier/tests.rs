@@ -17,7 +17,7 @@ fn model(source: &str, buckets: usize) -> Arc<Model> {
         buckets,
         ..Default::default()
     };
-    let column = |name| crate::features::Column::named(name, &options.keys).unwrap();
+    let column = |name| crate::features::Column::named(name, &options).unwrap();
     let schema =
         crate::features::schema_hash(&options, &[column("flow_packets"), column("network")]);
     let text = format!(

@@ -9,6 +9,7 @@ use packet::FlowDirection;
 
 use super::facts::Facts;
 use super::options::{FeatureOptions, Key};
+use super::states::StateColumn;
 
 /// One number of a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +18,8 @@ pub enum Column {
     Packet(PacketColumn),
     /// Of what packets of one key did, up to the packet and with it.
     Of(Key, SumColumn),
+    /// Of the states of the packet's flow and hosts.
+    State(StateColumn),
 }
 
 /// What a column of `f32` holds where the packet has no such thing.
@@ -233,8 +236,9 @@ fn whole(number: u64) -> f32 {
 }
 
 impl Column {
-    /// Every column that there is with these keys, in order.
-    pub fn all(keys: &[Key]) -> impl Iterator<Item = Self> {
+    /// Every column that there is with these options, in order.
+    pub fn all(options: &FeatureOptions) -> impl Iterator<Item = Self> {
+        let keys = &options.keys;
         let of_packet = PacketColumn::ALL.iter().map(|&column| Self::Packet(column));
         let wanted = Key::ALL.into_iter().filter(move |key| keys.contains(key));
         let of_keys = wanted.flat_map(move |key| {
@@ -246,18 +250,20 @@ impl Column {
                     || column != Self::Of(key, SumColumn::Marked)
             })
         });
-        of_packet.chain(of_keys)
+        let states = if options.states == 0 { &[] } else { StateColumn::ALL };
+        of_packet.chain(of_keys).chain(states.iter().map(|&column| Self::State(column)))
     }
 
-    /// The column of this name, among those that there are with these keys.
+    /// The column of this name, among those that there are with these options.
     #[must_use]
-    pub fn named(name: &str, keys: &[Key]) -> Option<Self> {
-        Self::all(keys).find(|column| column.is_named(name))
+    pub fn named(name: &str, options: &FeatureOptions) -> Option<Self> {
+        Self::all(options).find(|column| column.is_named(name))
     }
 
     fn is_named(self, name: &str) -> bool {
         match self {
             Self::Packet(column) => column.name() == name,
+            Self::State(column) => column.name() == name,
             Self::Of(key, column) => {
                 let rest = name.strip_prefix(key.name()).and_then(|name| name.strip_prefix('_'));
                 rest == Some(column.suffix(key))
@@ -265,12 +271,21 @@ impl Column {
         }
     }
 
-    /// Whose packets it describes, unless of the packet alone.
+    /// Whose packets it sums up, if any.
     #[must_use]
     pub const fn key(self) -> Option<Key> {
         match self {
-            Self::Packet(_) => None,
+            Self::Packet(_) | Self::State(_) => None,
             Self::Of(key, _) => Some(key),
+        }
+    }
+
+    /// The column of states that it is, if any.
+    #[must_use]
+    pub const fn state(self) -> Option<StateColumn> {
+        match self {
+            Self::State(column) => Some(column),
+            Self::Packet(_) | Self::Of(..) => None,
         }
     }
 
@@ -286,6 +301,7 @@ impl fmt::Display for Column {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Packet(column) => f.write_str(column.name()),
+            Self::State(column) => f.write_str(column.name()),
             Self::Of(key, column) => write!(f, "{}_{}", key.name(), column.suffix(*key)),
         }
     }
@@ -297,7 +313,8 @@ pub fn schema_text(options: &FeatureOptions, columns: &[Column]) -> String {
     let mut text = String::from("wirelens packetlog features 1\nlayout row\ndtype f32\n");
     // Writing to a string cannot fail.
     let _ = writeln!(text, "missing -1\nheaders innermost\nwindow_ns {}", options.window.as_ns());
-    if options.window.as_ns() == 0 {
+    let has_states = columns.iter().any(|column| matches!(column, Column::State(_)));
+    if options.window.as_ns() == 0 || has_states {
         let _ = writeln!(text, "idle_timeout_ns {}", options.idle_timeout.as_ns());
     }
     let _ = writeln!(text, "columns {}", columns.len());

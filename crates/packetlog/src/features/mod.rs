@@ -16,6 +16,7 @@ mod facts;
 mod kept;
 mod merged;
 mod options;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -34,11 +35,14 @@ pub use columns::{Column, MISSING, PacketColumn, SumColumn, schema_hash, schema_
 pub use kept::ExactCounts;
 pub use options::{
     BUCKETS_MAX, CounterStore, FLOWS_MAX, FeatureOptions, Key, LAYERS_MAX, OptionsError,
+    STATES_MAX, STATES_MIN,
 };
+pub use states::{PlaceCounts, StateColumn, StateCounts};
 
 use columns::SumNumbers;
 use facts::Facts;
 use kept::{KeyCounters, PacketArrival, host_key};
+use states::States;
 
 /// Makes snapshots of packets, batch after batch.
 pub struct Features {
@@ -49,6 +53,8 @@ pub struct Features {
     now: Timestamp,
     /// By [`Key`], those that a column needs.
     kept: [Option<KeyCounters>; Key::COUNT],
+    /// If a column needs them.
+    states: Option<Box<States>>,
     facts: Vec<Facts>,
     flows: Vec<Option<(FlowKey, FlowDirection)>>,
     ways: Vec<FlowDirection>,
@@ -133,10 +139,8 @@ impl Features {
     ) -> Result<Self, OptionsError> {
         options.check()?;
         for column in columns {
-            if !Column::all(&options.keys).any(|known| known == *column) {
-                let keys = options.keys.iter().map(|key| key.name()).collect::<Vec<_>>();
-                let cause = format!("{keys:?}; wanted: those that column `{column}` is made of");
-                return Err(OptionsError { name: "keys", cause });
+            if !Column::all(options).any(|known| known == *column) {
+                return Err(options.without(*column));
             }
         }
         Ok(Self::of(options, columns, seed))
@@ -152,8 +156,13 @@ impl Features {
         let main = options.main_key();
         let is_needed =
             |key| main == Some(key) || columns.iter().any(|column: &Column| column.needs(key));
+        let of_states: Vec<StateColumn> =
+            columns.iter().filter_map(|column| column.state()).collect();
+        let states = (!of_states.is_empty())
+            .then(|| Box::new(States::new(of_states, options.states, options.idle_timeout, seed)));
         Self {
             columns: columns.to_vec(),
+            states,
             main,
             seed,
             clock: FlowClock::new(options.idle_timeout, None),
@@ -205,10 +214,17 @@ impl Features {
         self.kept[key as usize].as_ref()?.exact_counts()
     }
 
+    /// The outcome of states, where there are any.
+    #[must_use]
+    pub fn state_counts(&self) -> Option<StateCounts> {
+        self.states.as_ref().map(|states| states.counts())
+    }
+
     /// Bytes of what is kept of flows and hosts.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        self.kept.iter().flatten().map(KeyCounters::size_bytes).sum()
+        let states = self.states.as_ref().map_or(0, |states| states.size_bytes());
+        states + self.kept.iter().flatten().map(KeyCounters::size_bytes).sum::<usize>()
     }
 
     /// Takes in a batch and hands its snapshots over, of at most [`BLOCK_ROWS`] packets at a time,
@@ -228,7 +244,7 @@ impl Features {
         }
         if let Some(mark) = batch.tick.and_then(|time| self.clock.on_tick(time)) {
             self.now = self.now.max(mark.watermark);
-            self.kept.iter_mut().flatten().for_each(|kept| kept.on_mark(mark));
+            self.on_mark(mark);
         }
     }
 
@@ -260,6 +276,16 @@ impl Features {
             *flow = FlowKey::from_frame(&frame);
             self.ways.push(flow.map_or(FlowDirection::LowToHigh, |(_, way)| way));
         }
+        if let Some(states) = &mut self.states {
+            states.read(batch, &self.flows);
+        }
+    }
+
+    fn on_mark(&mut self, mark: FlowMark) {
+        self.kept.iter_mut().flatten().for_each(|kept| kept.on_mark(mark));
+        if let Some(states) = self.states.as_mut().filter(|_| mark.kind == MarkKind::Step) {
+            states.forget();
+        }
     }
 
     /// What keys have come to; between two marks all packets of one kind of key together.
@@ -272,14 +298,14 @@ impl Features {
                 sums.resize(records.len(), PacketSums::NONE);
             }
         }
-        if self.kept.iter().all(Option::is_none) {
+        if self.kept.iter().all(Option::is_none) && self.states.is_none() {
             return;
         }
         let marks = std::mem::take(&mut self.marks);
         let mut start = 0;
         for &(at, mark) in &marks {
             self.observe_between(bytes, records, start..at);
-            self.kept.iter_mut().flatten().for_each(|kept| kept.on_mark(mark));
+            self.on_mark(mark);
             start = at;
         }
         self.observe_between(bytes, records, start..records.len());
@@ -288,6 +314,9 @@ impl Features {
 
     /// What is examined first is asked for all packets and keys before any of it is used.
     fn observe_between(&mut self, bytes: &[u8], records: &[Record], range: std::ops::Range<usize>) {
+        if let Some(states) = &mut self.states {
+            states.observe(records, &self.facts, &self.times, range.clone());
+        }
         let mut kept = std::mem::take(&mut self.kept);
         for (key, kept) in Key::ALL.into_iter().zip(&kept) {
             self.arrived[key as usize].clear();
@@ -400,11 +429,17 @@ impl Features {
             }
         }
         let (blocks, _) = self.values.as_chunks_mut::<BLOCK_ROWS>();
+        let mut of_states = self.states.iter().flat_map(|states| states.values());
         for (column, values) in self.columns.iter().zip(blocks) {
             match *column {
                 Column::Packet(column) => column.fill(&self.facts, values),
                 Column::Of(key, column) => {
                     *values = self.numbers[key as usize][column as usize];
+                }
+                Column::State(_) => {
+                    if let Some(found) = of_states.next() {
+                        *values = *found;
+                    }
                 }
             }
         }

@@ -5,6 +5,8 @@ use std::fmt;
 use engine::flow::FlowOptions;
 use packet::Span;
 
+use super::columns::Column;
+
 /// By what packets are put together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
@@ -78,6 +80,9 @@ pub struct FeatureOptions {
     pub idle_timeout: Span,
     /// Flows, and hosts, kept at most in each table.
     pub flow_count_max: usize,
+    /// Places for states of flows, and as many of pairs, of clients and of servers; a power of two.
+    /// 0: no states are kept.
+    pub states: usize,
 }
 
 impl Default for FeatureOptions {
@@ -90,6 +95,7 @@ impl Default for FeatureOptions {
             keys: vec![Key::Flow],
             idle_timeout: FlowOptions::default().idle_timeout,
             flow_count_max: 1 << 20,
+            states: 0,
         }
     }
 }
@@ -117,6 +123,10 @@ pub const LAYERS_MAX: usize = 8;
 pub const BUCKETS_MAX: usize = 1 << 26;
 /// Flows of a table at most.
 pub const FLOWS_MAX: usize = 1 << 26;
+/// States of each kind at least, where there are any, and at most.
+pub const STATES_MIN: usize = 1 << 10;
+/// See [`STATES_MIN`].
+pub const STATES_MAX: usize = 1 << 24;
 /// The longest window and idle time-out, in nanoseconds: a day.
 const SPAN_MAX_NS: i64 = 86_400_000_000_000;
 
@@ -125,6 +135,17 @@ impl FeatureOptions {
     #[must_use]
     pub fn main_key(&self) -> Option<Key> {
         self.keys.iter().copied().min()
+    }
+
+    /// Why a column is not among those of these options.
+    pub(super) fn without(&self, column: Column) -> OptionsError {
+        if column.state().is_some() {
+            let cause = format!("0; wanted: places, since column `{column}` is made of states");
+            return OptionsError { name: "states", cause };
+        }
+        let keys = self.keys.iter().map(|key| key.name()).collect::<Vec<_>>();
+        let cause = format!("{keys:?}; wanted: those that column `{column}` is made of");
+        OptionsError { name: "keys", cause }
     }
 
     /// Refuses what cannot be.
@@ -147,6 +168,14 @@ impl FeatureOptions {
         if !(1..=FLOWS_MAX).contains(&self.flow_count_max) {
             let seen = self.flow_count_max;
             return refused("flow_count_max", format!("{seen}; wanted: 1 to {FLOWS_MAX}"));
+        }
+        let is_range = (STATES_MIN..=STATES_MAX).contains(&self.states);
+        if self.states != 0 && !(is_range && self.states.is_power_of_two()) {
+            let cause = format!(
+                "{}; wanted: 0, or a power of two from {STATES_MIN} to {STATES_MAX}",
+                self.states
+            );
+            return refused("states", cause);
         }
         if self.source == CounterStore::Exact {
             return Ok(());

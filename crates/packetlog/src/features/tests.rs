@@ -7,7 +7,13 @@ use proptest::prelude::*;
 use super::*;
 
 /// Ethernet, IPv4 and TCP or UDP, by hand.
-fn ip(protocol: u8, hosts: [u8; 2], ports: [u16; 2], payload_len: u16, tcp_flags: u8) -> Vec<u8> {
+pub(super) fn ip(
+    protocol: u8,
+    hosts: [u8; 2],
+    ports: [u16; 2],
+    payload_len: u16,
+    tcp_flags: u8,
+) -> Vec<u8> {
     let header_len = if protocol == 6 { 20 } else { 8 };
     let total = 20 + header_len + payload_len;
     let mut frame = [[2; 12].as_slice(), &[8, 0], &[0x45, 2]].concat();
@@ -26,20 +32,20 @@ fn ip(protocol: u8, hosts: [u8; 2], ports: [u16; 2], payload_len: u16, tcp_flags
     frame
 }
 
-fn arp(sender: u8, target: u8) -> Vec<u8> {
+pub(super) fn arp(sender: u8, target: u8) -> Vec<u8> {
     let mut frame = [[2; 12].as_slice(), &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
     frame.extend([2, 2, 2, 2, 2, 2, 10, 0, 0, sender, 0, 0, 0, 0, 0, 0, 10, 0, 0, target]);
     frame
 }
 
 /// Frames end to end, with their records.
-struct Capture {
-    bytes: Vec<u8>,
-    records: Vec<Record>,
+pub(super) struct Capture {
+    pub(super) bytes: Vec<u8>,
+    pub(super) records: Vec<Record>,
 }
 
 impl Capture {
-    fn new(frames: &[(i64, Vec<u8>)]) -> Self {
+    pub(super) fn new(frames: &[(i64, Vec<u8>)]) -> Self {
         let (mut bytes, mut records) = (Vec::new(), Vec::new());
         for (time_ns, frame) in frames {
             let len = u32::try_from(frame.len()).unwrap();
@@ -58,7 +64,12 @@ impl Capture {
     }
 
     /// Snapshots of all packets, which come so many at a time.
-    fn rows(&self, options: &FeatureOptions, columns: &[Column], together: usize) -> Vec<Vec<f32>> {
+    pub(super) fn rows(
+        &self,
+        options: &FeatureOptions,
+        columns: &[Column],
+        together: usize,
+    ) -> Vec<Vec<f32>> {
         let mut features = Features::new(options, columns, HashSeed::new(5)).unwrap();
         let mut rows = Vec::new();
         for records in self.records.chunks(together) {
@@ -73,16 +84,16 @@ impl Capture {
 }
 
 fn named(options: &FeatureOptions, names: &[&str]) -> Vec<Column> {
-    names.iter().map(|name| Column::named(name, &options.keys).unwrap()).collect()
+    names.iter().map(|name| Column::named(name, options).unwrap()).collect()
 }
 
 fn all_keys(source: CounterStore, window_ns: i64) -> FeatureOptions {
     let (window, keys) = (Span::from_ns(window_ns), Key::ALL.to_vec());
-    FeatureOptions { source, window, keys, buckets: 256, ..FeatureOptions::default() }
+    FeatureOptions { source, window, keys, buckets: 256, states: 1024, ..FeatureOptions::default() }
 }
 
 fn value(row: &[f32], options: &FeatureOptions, name: &str) -> f32 {
-    row[Column::all(&options.keys).position(|column| column.to_string() == name).unwrap()]
+    row[Column::all(options).position(|column| column.to_string() == name).unwrap()]
 }
 
 /// Packets of a key so far: sizes, times, marks.
@@ -148,7 +159,7 @@ proptest! {
             ]
         {
             let options = all_keys(source, window_ns);
-            let columns: Vec<Column> = Column::all(&options.keys).collect();
+            let columns: Vec<Column> = Column::all(&options).collect();
             let rows = capture.rows(&options, &columns, together);
             prop_assert_eq!(&rows, &capture.rows(&options, &columns, 256));
             let (mut past, mut now, mut window) = (Past::new(), i64::MIN, 0);
@@ -213,7 +224,7 @@ proptest! {
         let capture = Capture::new(&frames);
         for source in [CounterStore::Sketch, CounterStore::Exact] {
             let options = all_keys(source, 1_000_000);
-            let columns: Vec<Column> = Column::all(&options.keys).collect();
+            let columns: Vec<Column> = Column::all(&options).collect();
             let rows = capture.rows(&options, &columns, 7);
             prop_assert_eq!(rows.len(), frames.len());
             prop_assert!(rows.iter().flatten().all(|value| value.is_finite()));
@@ -229,7 +240,7 @@ fn a_packet_alone_says_what_its_headers_say() {
         (0, arp(1, 1)),
     ];
     let options = FeatureOptions::default();
-    let columns: Vec<Column> = Column::all(&options.keys).collect();
+    let columns: Vec<Column> = Column::all(&options).collect();
     let rows = Capture::new(&frames).rows(&options, &columns, 3);
     let of = |row: usize, names: [&str; 8]| names.map(|name| value(&rows[row], &options, name));
     let tcp =
@@ -254,7 +265,7 @@ fn a_packet_alone_says_what_its_headers_say() {
 
 /// Columns that know when packets came.
 fn is_gap(name: &str) -> bool {
-    name.contains("_gap_")
+    ["_gap_", "_age_s", "_idle_s", "_per_s"].iter().any(|part| name.contains(part))
 }
 
 #[test]
@@ -274,7 +285,7 @@ fn a_merged_frame_counts_as_the_packets_that_it_was_on_the_wire() {
             [(CounterStore::Sketch, parts), (CounterStore::Exact, parts), (CounterStore::Exact, 1)]
         {
             let options = all_keys(source, 1_000_000_000);
-            let columns: Vec<Column> = Column::all(&options.keys).collect();
+            let columns: Vec<Column> = Column::all(&options).collect();
             let mut capture = Capture::new(&merged);
             capture.records[1].segments = told;
             let seen = capture.rows(&options, &columns, 2)[1].clone();
@@ -283,8 +294,8 @@ fn a_merged_frame_counts_as_the_packets_that_it_was_on_the_wire() {
             let full = &wanted[wanted.len() - 2];
             let all = &wanted[wanted.len() - 1];
             for (at, column) in columns.iter().enumerate() {
-                let (name, of) =
-                    (column.to_string(), if column.key().is_some() { all } else { full });
+                let is_sum = column.key().is_some() || column.state().is_some();
+                let (name, of) = (column.to_string(), if is_sum { all } else { full });
                 if !is_gap(&name) {
                     assert_eq!(seen[at], of[at], "{name}, {parts} parts, {source:?} told {told}");
                 }
@@ -352,7 +363,7 @@ fn what_no_column_needs_is_not_kept() {
     assert_eq!(kept(&["destination_packets", "flow_packets"]), [true, false, true]);
     let only_hosts = FeatureOptions { keys: vec![Key::Destination], ..options.clone() };
     assert_eq!(only_hosts.main_key(), Some(Key::Destination));
-    assert_eq!(Column::named("destination_flows", &only_hosts.keys), None);
+    assert_eq!(Column::named("destination_flows", &only_hosts), None);
     let column = named(&options, &["flow_packets"]);
     assert!(Features::new(&only_hosts, &column, HashSeed::new(1)).is_err());
 }
@@ -360,15 +371,18 @@ fn what_no_column_needs_is_not_kept() {
 /// A change of it changes what models were trained on.
 #[test]
 fn the_schema_is_the_same_for_ever() {
-    let options = all_keys(CounterStore::Exact, 0);
-    let columns: Vec<Column> = Column::all(&options.keys).collect();
+    let options = FeatureOptions { states: 0, ..all_keys(CounterStore::Exact, 0) };
+    let columns: Vec<Column> = Column::all(&options).collect();
     assert_eq!(columns.len(), 65);
     let text = schema_text(&options, &columns);
     assert!(text.starts_with("wirelens packetlog features 1\nlayout row\ndtype f32\nmissing -1\n"));
     assert!(text.contains("window_ns 0\nidle_timeout_ns 120000000000\ncolumns 65\nwire_bytes\n"));
     assert!(schema_hash(&options, &columns).starts_with(HASH_START), "{text}");
+    let options = FeatureOptions { states: 1024, ..options };
+    let columns: Vec<Column> = Column::all(&options).collect();
+    assert_eq!(columns.len(), 65 + StateColumn::ALL.len());
     for column in columns {
-        assert_eq!(Column::named(&column.to_string(), &options.keys), Some(column));
+        assert_eq!(Column::named(&column.to_string(), &options), Some(column));
     }
     assert_eq!(Protocol::TCP.0, 6);
 }

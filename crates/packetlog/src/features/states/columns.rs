@@ -1,0 +1,179 @@
+//! The columns of states: their names and what each means.
+
+use super::flow::{FlowState, Gaps, Handshake, PairState, Side};
+use super::hosts::HostState;
+use crate::features::columns::MISSING;
+
+/// What is known when a packet has arrived, the packet included.
+pub(super) struct Known<'a> {
+    pub(super) flow: &'a FlowState,
+    /// Seconds since the flow's packet before; nothing for its first.
+    pub(super) idle_s: Option<f32>,
+    pub(super) age_s: f32,
+    pub(super) is_from_client: bool,
+    pub(super) pair: &'a PairState,
+    pub(super) pair_age_s: f32,
+    pub(super) client: &'a HostState,
+    pub(super) server: &'a HostState,
+}
+
+macro_rules! state_columns {
+    ($($variant:ident, $name:literal, $about:literal, $value:expr;)*) => {
+        /// A number of what is known of a flow, of its hosts, and of both together.
+        ///
+        /// The **client** began the flow, the **server** is the other end. A **pair** is a client,
+        /// a server, its port and the protocol.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum StateColumn {
+            $(#[doc = $about] $variant,)*
+        }
+
+        impl StateColumn {
+            /// Every one, in their order.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Its name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it means, in a sentence.
+            #[must_use]
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => $about,)* }
+            }
+
+            pub(super) fn value(self, known: &Known<'_>) -> f32 {
+                match self { $(Self::$variant => {
+                    let of: fn(&Known<'_>) -> f32 = $value;
+                    of(known)
+                })* }
+            }
+        }
+    };
+}
+
+state_columns! {
+    FlowIsFromClient, "flow_is_from_client", "Whether the client sent the packet, 0 or 1.",
+        |known| yes(known.is_from_client);
+    FlowHandshake, "flow_handshake",
+        "TCP: 1 no SYN was seen, 2 SYN, 3 SYN and its answer, 4 established, 5 refused, 6 FIN, \
+         7 RST.",
+        |known| if known.flow.handshake == Handshake::NotTcp { MISSING } else {
+            f32::from(known.flow.handshake as u8)
+        };
+    FlowIsUnsolicited, "flow_is_unsolicited",
+        "Whether the flow's first packet was an answer, 0 or 1.",
+        |known| yes(known.flow.is_unsolicited);
+    FlowIsAnswered, "flow_is_answered",
+        "Whether both ends have sent a packet, 0 or 1.",
+        |known| yes(known.flow.is_answered);
+    FlowAge, "flow_age_s", "Seconds since the flow's first packet.", |known| known.age_s;
+    FlowIdle, "flow_idle_s", "Seconds since the flow's packet before this one.",
+        |known| known.idle_s.unwrap_or(MISSING);
+    FlowClientPackets, "flow_client_packets", "Packets of the client.",
+        |known| known.flow.sides[0].packets as f32;
+    FlowServerPackets, "flow_server_packets", "Packets of the server.",
+        |known| known.flow.sides[1].packets as f32;
+    FlowClientPayload, "flow_client_payload_bytes", "Payload of the client.",
+        |known| known.flow.sides[0].payload_bytes as f32;
+    FlowServerPayload, "flow_server_payload_bytes", "Payload of the server.",
+        |known| known.flow.sides[1].payload_bytes as f32;
+    FlowFirstRequest, "flow_first_request_bytes",
+        "Payload of the client's first packet that has any.",
+        |known| f32::from(known.flow.sides[0].first_payload_bytes);
+    FlowFirstResponse, "flow_first_response_bytes",
+        "Payload of the server's first packet that has any.",
+        |known| f32::from(known.flow.sides[1].first_payload_bytes);
+    FlowAsymmetry, "flow_asymmetry",
+        "Payload of the client less that of the server, over their sum.",
+        |known| asymmetry(&known.flow.sides);
+    FlowTurns, "flow_turns", "Changes of direction between packets with payload.",
+        |known| f32::from(known.flow.turns);
+    FlowPayloadPerTurn, "flow_payload_per_turn_bytes",
+        "Payload of both ends over the turns and one.",
+        |known| {
+            let [client, server] = known.flow.sides.map(|side| side.payload_bytes as f32);
+            (client + server) / (f32::from(known.flow.turns) + 1.0)
+        };
+    FlowRequestGap, "flow_request_gap_s", "Mean seconds between requests of the flow.",
+        |known| known.flow.requests.mean_s().unwrap_or(MISSING);
+    FlowRequestVariation, "flow_request_variation",
+        "Variation of the gaps between requests: standard deviation over mean.",
+        |known| variation(&known.flow.requests);
+    PairAge, "pair_age_s", "Seconds since the first flow of the pair.",
+        |known| known.pair_age_s;
+    PairFlows, "pair_flows", "Flows of the pair.", |known| known.pair.flows as f32;
+    PairFlowsPerSecond, "pair_flows_per_s",
+        "Flows of the pair over the seconds since its first and one.",
+        |known| known.pair.flows as f32 / (known.pair_age_s + 1.0);
+    PairUnanswered, "pair_unanswered_part", "Of the pair's flows those without an answer.",
+        |known| part(known.pair.unanswered, known.pair.flows);
+    PairRefused, "pair_refused_part", "Of the pair's flows those that were refused.",
+        |known| part(known.pair.refused, known.pair.flows);
+    PairGap, "pair_gap_s", "Seconds from the beginning of the flow before to the last one's.",
+        |known| known.pair.begins.last_gap_s().unwrap_or(MISSING);
+    PairGapVariation, "pair_gap_variation",
+        "Variation of the gaps between beginnings of flows: standard deviation over mean.",
+        |known| variation(&known.pair.begins);
+    PairRequestPerFlow, "pair_client_payload_per_flow_bytes",
+        "Payload of the client over the pair's flows.",
+        |known| per_flow(known, 0);
+    PairResponsePerFlow, "pair_server_payload_per_flow_bytes",
+        "Payload of the server over the pair's flows.",
+        |known| per_flow(known, 1);
+    ClientFlows, "client_flows", "Flows that the client began in the last 30 to 60 s.",
+        |known| known.client.sum(|of| of.flows) as f32;
+    ClientServers, "client_servers", "Different servers of these, about.",
+        |known| known.client.peers();
+    ClientPorts, "client_ports", "Different ports of servers, about.",
+        |known| known.client.ports();
+    ClientNewPairs, "client_new_pairs_part",
+        "Of these flows those that were the first of their pair.",
+        |known| part(known.client.sum(|of| of.new_pairs), known.client.sum(|of| of.flows));
+    ClientUnanswered, "client_unanswered_part", "Of these flows those without an answer.",
+        |known| part(known.client.sum(|of| of.unanswered), known.client.sum(|of| of.flows));
+    ClientRefused, "client_refused_part", "Of these flows those that were refused.",
+        |known| part(known.client.sum(|of| of.refused), known.client.sum(|of| of.flows));
+    ClientUnsolicited, "client_unsolicited",
+        "Flows to the client that began with an answer, in the last 30 to 60 s.",
+        |known| known.client.sum(|of| of.unsolicited) as f32;
+    ServerFlows, "server_flows", "Flows to the server in the last 30 to 60 s.",
+        |known| known.server.sum(|of| of.flows) as f32;
+    ServerClients, "server_clients", "Different clients of these, about.",
+        |known| known.server.peers();
+    ServerUnanswered, "server_unanswered_part", "Of these flows those without an answer.",
+        |known| part(known.server.sum(|of| of.unanswered), known.server.sum(|of| of.flows));
+    ServerRefused, "server_refused_part", "Of these flows those that were refused.",
+        |known| part(known.server.sum(|of| of.refused), known.server.sum(|of| of.flows));
+}
+
+impl StateColumn {
+    /// The column of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|column| column.name() == name)
+    }
+}
+
+const fn yes(is_so: bool) -> f32 {
+    if is_so { 1.0 } else { 0.0 }
+}
+
+fn part(some: u32, all: u32) -> f32 {
+    some as f32 / all.max(1) as f32
+}
+
+fn variation(gaps: &Gaps) -> f32 {
+    gaps.variation().unwrap_or(MISSING)
+}
+
+fn asymmetry(sides: &[Side; 2]) -> f32 {
+    let [client, server] = sides.map(|side| f64::from(side.payload_bytes));
+    if client + server == 0.0 { 0.0 } else { ((client - server) / (client + server)) as f32 }
+}
+
+fn per_flow(known: &Known<'_>, side: usize) -> f32 {
+    known.pair.payload_bytes[side] as f32 / known.pair.flows.max(1) as f32
+}

@@ -1,0 +1,403 @@
+//! States of flows and hosts: what one packet cannot say, and sums of a second cannot either.
+//!
+//! A handshake that was refused, a server that was not known before, a log-in that is tried for the
+//! fortieth time, a connection that is opened each minute on the second: all of that is small and
+//! stays for minutes. It is kept in four memories of fixed size: of flows, of pairs (a client, a
+//! server, its port and the protocol), of clients and of servers. The oldest state makes room for
+//! another, and is counted. What each column means stands in `docs/specs/packetlog-features.md`.
+
+mod columns;
+mod flow;
+mod hosts;
+mod places;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+
+use model::numeric::BLOCK_ROWS;
+use packet::wire::arp::Arp;
+use packet::{
+    Batch, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Layers, Network, Protocol,
+    Record, Span, Timestamp,
+};
+
+pub use columns::StateColumn;
+pub use places::PlaceCounts;
+
+use super::columns::MISSING;
+use super::facts::Facts;
+use columns::Known;
+use flow::{FlowState, Handshake, PairState};
+use hosts::HostState;
+use places::Places;
+
+const TCP_FIN: u8 = 1;
+const TCP_SYN: u8 = 2;
+const TCP_RST: u8 = 4;
+const TCP_ACK: u8 = 16;
+
+/// Below it are the ports of services that need privileges (RFC 6335: system ports).
+const SYSTEM_PORTS_END: u16 = 1_024;
+/// From here on Linux chooses ports of clients; others begin at 49,152 (RFC 6335).
+const EPHEMERAL_PORTS_START: u16 = 32_768;
+/// ARP has no number among IP's protocols; this one is reserved for experiments (RFC 3692).
+const ARP_PROTOCOL: Protocol = Protocol(254);
+const ICMP_ECHO_REPLY: i16 = 0;
+const ICMPV6_ECHO_REPLY: i16 = 129;
+/// Packets between asking for the states of one and examining them.
+const AHEAD: usize = 6;
+
+/// The outcome of each kind of state: of flows, pairs, clients and servers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StateCounts {
+    /// Of flows.
+    pub flows: PlaceCounts,
+    /// Of pairs.
+    pub pairs: PlaceCounts,
+    /// Of clients.
+    pub clients: PlaceCounts,
+    /// Of servers.
+    pub servers: PlaceCounts,
+}
+
+/// Whom a packet belongs to.
+#[derive(Clone, Copy)]
+struct Member {
+    hash: u64,
+    key: FlowKey,
+    direction: FlowDirection,
+}
+
+/// Follows flows and hosts.
+pub(super) struct States {
+    columns: Vec<StateColumn>,
+    seed: HashSeed,
+    flows: Places<FlowState>,
+    pairs: Places<PairState>,
+    clients: Places<HostState>,
+    servers: Places<HostState>,
+    members: Vec<Option<Member>>,
+    values: Vec<[f32; BLOCK_ROWS]>,
+}
+
+impl States {
+    /// Before the first packet; `count` places for each kind of state.
+    pub(super) fn new(
+        columns: Vec<StateColumn>,
+        count: usize,
+        idle_timeout: Span,
+        seed: HashSeed,
+    ) -> Self {
+        Self {
+            values: vec![[MISSING; BLOCK_ROWS]; columns.len()],
+            columns,
+            seed,
+            flows: Places::new(count, idle_timeout),
+            pairs: Places::new(count, PAIR_IDLE_TIMEOUT.max(idle_timeout)),
+            clients: Places::new(count, PAIR_IDLE_TIMEOUT),
+            servers: Places::new(count, PAIR_IDLE_TIMEOUT),
+            members: Vec::with_capacity(BLOCK_ROWS),
+        }
+    }
+
+    /// The values of the columns, in their order.
+    pub(super) fn values(&self) -> &[[f32; BLOCK_ROWS]] {
+        &self.values
+    }
+
+    pub(super) const fn counts(&self) -> StateCounts {
+        StateCounts {
+            flows: self.flows.counts(),
+            pairs: self.pairs.counts(),
+            clients: self.clients.counts(),
+            servers: self.servers.counts(),
+        }
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        let hosts = self.clients.size_bytes() + self.servers.size_bytes();
+        self.flows.size_bytes() + self.pairs.size_bytes() + hosts
+    }
+
+    /// The clock was set back.
+    pub(super) fn forget(&mut self) {
+        self.flows.forget();
+        self.pairs.forget();
+        self.clients.forget();
+        self.servers.forget();
+    }
+
+    /// Whom each packet belongs to; the states of their flows are asked for.
+    pub(super) fn read(&mut self, batch: &Batch<'_>, flows: &[Option<(FlowKey, FlowDirection)>]) {
+        self.members.clear();
+        for (frame, flow) in batch.frames().zip(flows) {
+            let found = flow.or_else(|| arp_key(&frame));
+            self.members.push(found.map(|(key, direction)| {
+                let hash = key.key_hash(self.seed);
+                self.flows.prefetch(hash);
+                Member { hash, key, direction }
+            }));
+        }
+    }
+
+    /// Takes in packets in order, of those that were [read](Self::read).
+    pub(super) fn observe(
+        &mut self,
+        records: &[Record],
+        facts: &[Facts],
+        times: &[Timestamp],
+        range: std::ops::Range<usize>,
+    ) {
+        for at in range.clone() {
+            let ahead = (at + AHEAD < range.end).then(|| self.members[at + AHEAD]).flatten();
+            if let Some(state) = ahead.and_then(|member| self.flows.get(member.hash)) {
+                self.pairs.prefetch(state.pair);
+                self.clients.prefetch(state.client);
+                self.servers.prefetch(state.server);
+            }
+            match self.members[at] {
+                Some(member) => {
+                    let packet = Arrival::new(&records[at].layers, &facts[at], times[at]);
+                    self.take(at, &member, &packet);
+                }
+                None => self.values.iter_mut().for_each(|values| values[at] = MISSING),
+            }
+        }
+    }
+
+    fn take(&mut self, at: usize, member: &Member, packet: &Arrival) {
+        let now = packet.time;
+        let (flow, before) = self.flows.take(member.hash, now);
+        let is_again = packet.is_syn() && flow.handshake.is_over();
+        if is_again {
+            *flow = FlowState::default();
+        }
+        let begins = !flow.has_begun;
+        if begins {
+            flow.begin(member, packet, self.seed);
+        }
+        let is_from_client = (member.direction == FlowDirection::HighToLow) == flow.is_server_low;
+        let news = flow.add(is_from_client, packet);
+        let (pair, _) = self.pairs.take(flow.pair, now);
+        let (client, _) = self.clients.take(flow.client, now);
+        let (server, _) = self.servers.take(flow.server, now);
+        // What they remember is that of this time.
+        client.at(now);
+        server.at(now);
+        let is_new_pair = pair.meet(now);
+        if begins {
+            pair.begin(now);
+            let port = self.seed.hash_word(flow.port.into());
+            client.at(now).begin(flow.server, port, flow.is_unsolicited, is_new_pair);
+            server.at(now).begin(flow.client, port, flow.is_unsolicited, is_new_pair);
+        }
+        pair.payload_bytes[usize::from(!is_from_client)] += u64::from(packet.payload_bytes);
+        if news.is_answered {
+            pair.unanswered = pair.unanswered.saturating_sub(1);
+            for host in [&mut *client, &mut *server] {
+                if let Some(period) = host.of_begin(now, flow.first) {
+                    period.answer();
+                }
+            }
+        }
+        if news.is_refused {
+            pair.refused = pair.refused.saturating_add(1);
+            for host in [&mut *client, &mut *server] {
+                if let Some(period) = host.of_begin(now, flow.first) {
+                    period.refuse();
+                }
+            }
+        }
+        let before = before.filter(|_| !begins);
+        let known = Known {
+            idle_s: before.map(|before| now.since(before).as_seconds_f64() as f32),
+            age_s: now.since(flow.first).as_seconds_f64() as f32,
+            is_from_client,
+            pair_age_s: now.since(pair.first).as_seconds_f64() as f32,
+            flow,
+            pair,
+            client,
+            server,
+        };
+        for (column, values) in self.columns.iter().zip(&mut self.values) {
+            values[at] = column.value(&known);
+        }
+    }
+}
+
+/// A pair of hosts that was silent for so long meets for the first time again.
+const PAIR_IDLE_TIMEOUT: Span = Span::from_seconds(600);
+
+/// What a packet says of its flow.
+struct Arrival {
+    time: Timestamp,
+    packets: u32,
+    payload_bytes: u32,
+    first_payload_bytes: u16,
+    /// Of TCP alone.
+    tcp_flags: Option<u8>,
+    is_icmp_reply: bool,
+    is_arp_reply: bool,
+}
+
+impl Arrival {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn new(layers: &Layers, facts: &Facts, time: Timestamp) -> Self {
+        let reply = if facts.network == 6 { ICMPV6_ECHO_REPLY } else { ICMP_ECHO_REPLY };
+        Self {
+            time,
+            packets: facts.segments.max(1).into(),
+            payload_bytes: layers.payload_len,
+            first_payload_bytes: facts.payload_len.clamp(0, u16::MAX.into()) as u16,
+            tcp_flags: (facts.tcp_flags >= 0).then_some((facts.tcp_flags & 0xff) as u8),
+            is_icmp_reply: facts.icmp_type == reply,
+            is_arp_reply: facts.arp_operation == 2,
+        }
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.tcp_flags.is_some_and(|flags| flags & flag != 0)
+    }
+
+    fn is_syn(&self) -> bool {
+        self.has(TCP_SYN) && !self.has(TCP_ACK)
+    }
+}
+
+/// What a packet changed.
+#[derive(Clone, Copy, Default)]
+struct News {
+    is_answered: bool,
+    is_refused: bool,
+}
+
+impl FlowState {
+    /// Its first packet.
+    #[cold]
+    fn begin(&mut self, member: &Member, packet: &Arrival, seed: HashSeed) {
+        let (sender, receiver) = member.key.endpoints(member.direction);
+        let is_tcp = packet.tcp_flags.is_some();
+        let is_by_ports = !packet.is_syn() && is_server_port(sender.port, receiver.port);
+        let is_syn_ack = packet.has(TCP_SYN) && packet.has(TCP_ACK);
+        // A segment from the middle of a connection was asked for before the capture began.
+        self.is_unsolicited = packet.is_icmp_reply
+            || packet.is_arp_reply
+            || is_syn_ack
+            || packet.has(TCP_RST)
+            || (!is_tcp && is_by_ports);
+        let is_from_server =
+            is_by_ports || is_syn_ack || packet.is_icmp_reply || packet.is_arp_reply;
+        self.is_server_low = (member.direction == FlowDirection::LowToHigh) == is_from_server;
+        let (client, server) = if is_from_server { (receiver, sender) } else { (sender, receiver) };
+        self.has_begun = true;
+        self.first = packet.time;
+        self.client = address_hash(seed, client.address);
+        self.server = address_hash(seed, server.address);
+        let protocol = member.key.protocol();
+        let is_message = matches!(protocol, Protocol::ICMP | Protocol::ICMPV6);
+        self.port = if is_message { 0 } else { server.port };
+        let service = u64::from(self.port) << 8 | u64::from(protocol.0);
+        self.pair = seed.hash_words(self.client ^ self.server.rotate_left(32), service);
+        self.handshake = if is_tcp { Handshake::NotSeen } else { Handshake::NotTcp };
+    }
+
+    /// A packet of it.
+    fn add(&mut self, is_from_client: bool, packet: &Arrival) -> News {
+        let mut news = News::default();
+        let others = self.sides[usize::from(is_from_client)].packets;
+        if !self.is_answered && others > 0 {
+            self.is_answered = true;
+            news.is_answered = true;
+        }
+        let side = &mut self.sides[usize::from(!is_from_client)];
+        let is_first = side.packets == 0;
+        side.packets = side.packets.saturating_add(packet.packets);
+        if packet.payload_bytes > 0 {
+            if side.payload_bytes == 0 {
+                side.first_payload_bytes = packet.first_payload_bytes;
+            }
+            side.payload_bytes = side.payload_bytes.saturating_add(packet.payload_bytes);
+            self.take_payload(is_from_client, packet.time);
+        }
+        if packet.tcp_flags.is_some() {
+            let before = self.handshake;
+            self.handshake = before.after(is_from_client, is_first, packet);
+            news.is_refused = self.handshake == Handshake::Refused && before != Handshake::Refused;
+        }
+        news
+    }
+
+    fn take_payload(&mut self, is_from_client: bool, now: Timestamp) {
+        let has_payload_before = self.has_payload;
+        let is_turn = has_payload_before && self.is_last_payload_of_client != is_from_client;
+        self.turns = self.turns.saturating_add(is_turn.into());
+        if is_from_client && (is_turn || !has_payload_before) {
+            self.requests.add(now);
+        }
+        self.has_payload = true;
+        self.is_last_payload_of_client = is_from_client;
+    }
+}
+
+impl Handshake {
+    /// After a segment; the first of its side or not.
+    fn after(self, is_from_client: bool, is_first: bool, packet: &Arrival) -> Self {
+        let is_new = matches!(self, Self::NotSeen | Self::Syn);
+        match self {
+            Self::Refused | Self::Finished | Self::Reset => self,
+            _ if packet.has(TCP_RST) => {
+                let is_refusal = is_new && !is_from_client && is_first;
+                if is_refusal { Self::Refused } else { Self::Reset }
+            }
+            _ if packet.has(TCP_SYN) && !packet.has(TCP_ACK) && is_new => Self::Syn,
+            _ if packet.has(TCP_SYN) && packet.has(TCP_ACK) && is_new => Self::SynAck,
+            _ if packet.has(TCP_FIN) && !(self == Self::NotSeen && is_first) => Self::Finished,
+            Self::SynAck if is_from_client && packet.has(TCP_ACK) => Self::Established,
+            _ => self,
+        }
+    }
+}
+
+impl PairState {
+    /// Whether nothing was known of it. What made room for another is not known any more.
+    fn meet(&mut self, now: Timestamp) -> bool {
+        let is_new = !self.has_begun;
+        if is_new {
+            self.first = now;
+            self.has_begun = true;
+        }
+        is_new
+    }
+
+    fn begin(&mut self, now: Timestamp) {
+        self.flows = self.flows.saturating_add(1);
+        self.unanswered = self.unanswered.saturating_add(1);
+        self.begins.add(now);
+    }
+}
+
+/// Whether a first packet from one port to another was sent by the server.
+const fn is_server_port(sender: u16, receiver: u16) -> bool {
+    (sender < SYSTEM_PORTS_END && receiver >= SYSTEM_PORTS_END)
+        || (sender < EPHEMERAL_PORTS_START && receiver >= EPHEMERAL_PORTS_START)
+}
+
+fn address_hash(seed: HashSeed, address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(address) => seed.hash_words(address.to_bits().into(), 4),
+        IpAddr::V6(address) => address.to_bits().key_hash(seed),
+    }
+}
+
+/// Who asks and who is asked, as a key of a flow.
+#[cold]
+fn arp_key(frame: &Frame<'_>) -> Option<(FlowKey, FlowDirection)> {
+    if frame.record.layers.network != Network::Arp {
+        return None;
+    }
+    let arp = Arp::new(frame.from_offset(frame.record.layers.network_offset)).ok()?;
+    let address = |bytes: &[u8]| bytes.first_chunk::<4>().map(|&octets| IpAddr::from(octets));
+    let (sender, target) = (address(arp.sender_protocol())?, address(arp.target_protocol())?);
+    Some(FlowKey::from_tuple(sender, target, 0, 0, ARP_PROTOCOL))
+}
