@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from testbed_runs import SCENARIOS, TestbedRun, run_scenario
+from testbed_runs import SCENARIOS, TestbedRun, read_by_tshark, run_scenario
 from wirelens_testbed.attacks import (
     amplification,
     conduct,
@@ -276,7 +276,7 @@ def test_only_the_packages_of_what_is_planned_are_required() -> None:
     assert not absent.planned and "vsftpd" not in absent.programs
 
 
-@pytest.mark.parametrize("name", sorted(n for m in plan.FAMILIES.values() for n in m.ATTACKS))
+@pytest.mark.parametrize("name", sorted(n for m in plan.MODULES for n in m.ATTACKS))
 def test_every_attack_has_bounds_and_victims_that_exist(name: str) -> None:
     (planned,) = plan.parse(table(attack=[{"name": name}])).planned
     assert 0 < planned.attack.bounds.packets_max < 1_000_000
@@ -343,22 +343,6 @@ def test_an_attacker_that_exceeds_its_bounds_is_unplugged(monkeypatch: pytest.Mo
         assert bool(attempt.cut_off) == is_cut_off
     assert attempt.cut_off == "101 frames sent, wanted at most 100"
     assert commands == ["link set p-a1x down"]
-
-
-SHARK_FIELDS = (
-    "frame.number", "eth.src", "eth.dst", "ip.src", "ip.dst", "ip.proto", "tcp.flags",
-    "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "arp.opcode", "arp.src.proto_ipv4",
-)  # fmt: skip
-
-
-def read_by_tshark(capture: Path) -> list[dict[str, str]]:
-    fields = [word for name in SHARK_FIELDS for word in ("-e", name)]
-    done = subprocess.run(
-        ["tshark", "-n", "-r", capture, "-T", "fields", "-E", "occurrence=f", *fields],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    return [dict(zip(SHARK_FIELDS, row, strict=True)) for row in rows]
 
 
 @pytest.mark.testbed

@@ -28,6 +28,12 @@ RUN_TIME_MAX_S = 180
 ATTEMPTS_MAX = 6
 
 
+SHARK_FIELDS = (
+    "frame.number", "eth.src", "eth.dst", "ip.src", "ip.dst", "ip.proto", "tcp.flags",
+    "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "arp.opcode", "arp.src.proto_ipv4",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class TestbedRun:
     """One run that has ended: its folder, its status and its words."""
@@ -90,3 +96,14 @@ def run_scenario(scenario: Path, output: Path, *arguments: str) -> TestbedRun:
 def left_behind() -> list[str]:
     """Runs that left something on the machine and are no more; others may well be under way."""
     return stale_runs()
+
+
+def read_by_tshark(capture: Path) -> list[dict[str, str]]:
+    """The headers of each packet as another program reads them."""
+    fields = [word for name in SHARK_FIELDS for word in ("-e", name)]
+    done = subprocess.run(
+        ["tshark", "-n", "-r", capture, "-T", "fields", "-E", "occurrence=f", *fields],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    return [dict(zip(SHARK_FIELDS, row, strict=True)) for row in rows]

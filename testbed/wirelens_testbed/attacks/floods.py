@@ -1,6 +1,7 @@
 """Floods: many packets or requests of one kind at one server.
 
-By hping3, by frames of our own, and by curl, which asks for one page over and over.
+By hping3 and mausezahn, by frames of our own, and by curl and siege, which ask for one page over
+and over.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from dataclasses import dataclass
 from wirelens_testbed.attacks import frames
 from wirelens_testbed.attacks.attack import OVERHEAD_PACKETS, Attack, Bounds, Scene
 from wirelens_testbed.attacks.frame_sender import evenly
+from wirelens_testbed.attacks.network import DEVICE
 from wirelens_testbed.scenario import Table
 
 HPING_PROGRAMS = {"hping3": "hping3"}
 CURL_PROGRAMS = {"curl": "curl"}
-PROGRAMS = HPING_PROGRAMS | CURL_PROGRAMS
+MAUSEZAHN_PROGRAMS = {"mausezahn": "netsniff-ng"}
+SIEGE_PROGRAMS = {"siege": "siege"}
+PROGRAMS = HPING_PROGRAMS | CURL_PROGRAMS | MAUSEZAHN_PROGRAMS | SIEGE_PROGRAMS
 
 HPING_OPTIONS = {
     "hping_syn_flood": ("--syn",),
@@ -34,6 +38,11 @@ FRAMES_PER_REQUEST = 40
 # A server that is flooded may refuse, be too slow, or fall silent.
 CURL_FAILURES = (7, 28, 52, 56)
 REQUESTS_PER_S_MIN = 20
+MAUSEZAHN_PACKETS = {
+    "mausezahn_syn_flood": ("tcp", ",flags=syn"),
+    "mausezahn_udp_flood": ("udp", ""),
+}
+SOURCE_PORT_MIN = 1024
 SLOWNESS_FACTOR = 2  # its timer and a busy machine make it slower than asked
 
 
@@ -169,6 +178,74 @@ class HttpFlood(Attack):
         return {"target": target.address, "answered": answered.split().count("200")}
 
 
+@dataclass
+class MausezahnFlood(Attack):
+    """Bursts by mausezahn, each from another address that it makes up and from port after port."""
+
+    programs = MAUSEZAHN_PROGRAMS
+
+    name: str
+    burst_count: int
+    packets_per_burst: int
+    rate_per_s: float
+    payload_size_bytes: int
+    port: int
+    needs: frozenset[str] = frozenset({"web"})
+    spoofs: bool = True
+
+    def __post_init__(self) -> None:
+        packets = self.burst_count * self.packets_per_burst
+        sending_s = packets / self.rate_per_s * SLOWNESS_FACTOR
+        self.bounds = Bounds(packets + OVERHEAD_PACKETS, sending_s + self.burst_count * 2 + 5)
+
+    def launch(self, scene: Scene) -> dict[str, object]:
+        target = scene.servers["web"]
+        protocol, flags = MAUSEZAHN_PACKETS[self.name]
+        payload = scene.rng.randbytes(self.payload_size_bytes // 2).hex()
+        for _ in range(self.burst_count):
+            source = scene.rng.randrange(1, scene.spoofed.num_addresses - 1)
+            first = scene.rng.randrange(SOURCE_PORT_MIN, 65_536 - self.packets_per_burst)
+            # It sends its count once for each port of the range.
+            ports = f"{first}-{first + self.packets_per_burst - 1}"
+            scene.run_tool(
+                "mausezahn", DEVICE, "-q", "-c", "1", "-d", f"{1e6 / self.rate_per_s:.0f}",
+                "-A", str(scene.spoofed[source]), "-B", target.address, "-b", target.mac,
+                *(["-P", payload] if payload and protocol == "udp" else []),
+                "-t", protocol, f"sp={ports},dp={self.port}{flags}",
+            )  # fmt: skip
+        sent = self.burst_count * self.packets_per_burst
+        return {"target": target.address, "tool_sent": sent}
+
+
+@dataclass
+class Siege(Attack):
+    """Users that ask for pages of the web server without a pause."""
+
+    programs = SIEGE_PROGRAMS
+
+    name: str
+    user_count: int
+    requests_per_user: int
+    needs: frozenset[str] = frozenset({"web"})
+
+    def __post_init__(self) -> None:
+        requests = self.user_count * self.requests_per_user
+        packets_max = OVERHEAD_PACKETS + requests * FRAMES_PER_REQUEST
+        self.bounds = Bounds(packets_max, requests / REQUESTS_PER_S_MIN + 15)
+
+    def launch(self, scene: Scene) -> dict[str, object]:
+        target = scene.servers["web"]
+        settings = scene.folder / "siegerc"
+        settings.write_text("verbose = false\nlogging = false\nparser = false\ntimeout = 5\n")
+        said = scene.run_tool(
+            "siege", "--rc", settings, "--benchmark", "--json-output", "--quiet",
+            f"--concurrent={self.user_count}", f"--reps={self.requests_per_user}",
+            f"http://{target.address}{target.small_path}",
+        )  # fmt: skip
+        counted = re.search(r'"transactions":\s*(\d+)', said)
+        return {"target": target.address, "answered": int(counted[1]) if counted else 0}
+
+
 def parse_http(name: str, table: Table) -> Attack:
     return HttpFlood(
         name=name,
@@ -199,8 +276,29 @@ def parse_forged(name: str, table: Table) -> Attack:
     )
 
 
+def parse_mausezahn(name: str, table: Table) -> Attack:
+    return MausezahnFlood(
+        name=name,
+        burst_count=table.take("bursts", int, 3, minimum=1, maximum=100),
+        packets_per_burst=table.take("packets", int, 200, minimum=1, maximum=5000),
+        rate_per_s=table.take("rate_per_s", float, 500.0, minimum=1, maximum=10_000),
+        payload_size_bytes=table.take("payload_bytes", int, 64, minimum=0, maximum=1000),
+        port=table.take("port", int, WEB_PORT, minimum=1, maximum=65535),
+    )
+
+
+def parse_siege(name: str, table: Table) -> Attack:
+    return Siege(
+        name=name,
+        user_count=table.take("users", int, 5, minimum=1, maximum=100),
+        requests_per_user=table.take("requests", int, 20, minimum=1, maximum=1000),
+    )
+
+
 ATTACKS = {
     **dict.fromkeys(HPING_OPTIONS, parse_hping),
     **dict.fromkeys(FORGED_FLOODS, parse_forged),
     "http_flood": parse_http,
+    **dict.fromkeys(MAUSEZAHN_PACKETS, parse_mausezahn),
+    "siege_flood": parse_siege,
 }

@@ -36,6 +36,7 @@ DOORS = {
     "hydra_ssh": Door("shell", "ssh://{}", 60),
     "hydra_ftp": Door("files", "ftp://{}", 30),
     "hydra_imap": Door("mail", "imap://{}", 30),
+    "hydra_postgres": Door("database", "postgres://{}/postgres", 40),
     "hydra_http": Door("intranet", f"http-get://{{}}{victims.PRIVATE_PATH}", 30),
 }
 

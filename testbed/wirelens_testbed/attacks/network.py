@@ -59,6 +59,10 @@ VICTIMS: Mapping[str, type[Server]] = {
     "cache": victims.Cache,
     "time": victims.TimeServer,
     "mail": SERVICES["imap"],
+    "secure": SERVICES["https"],
+    "phones": SERVICES["sip"],
+    "database": SERVICES["postgresql"],
+    "shop": victims.Shop,
 }
 
 

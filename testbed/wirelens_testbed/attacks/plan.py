@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 from wirelens_testbed.attacks import (
     amplification,
     arp_spoof,
+    covert_tunnels,
     dns_tunnel,
     floods,
+    guessers,
     logins,
     network,
+    remote_control,
+    scanners,
     scans,
     slow_http,
+    web_discovery,
 )
 from wirelens_testbed.attacks.attack import Attack, Parser
 from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.scenario import Table
 from wirelens_testbed.services.registry import SERVICES
 
-FAMILIES = {
-    "scan": scans,
-    "flood": floods,
-    "slow_http": slow_http,
-    "login": logins,
-    "dns_tunnel": dns_tunnel,
-    "amplification": amplification,
-    "arp_spoof": arp_spoof,
+FAMILIES: Mapping[str, Sequence[ModuleType]] = {
+    "scan": (scans, scanners),
+    "flood": (floods,),
+    "slow_http": (slow_http,),
+    "login": (logins, guessers),
+    "dns_tunnel": (dns_tunnel,),
+    "amplification": (amplification,),
+    "arp_spoof": (arp_spoof,),
+    "web_discovery": (web_discovery,),
+    "remote_control": (remote_control,),
+    "covert_tunnel": (covert_tunnels,),
 }
+MODULES = [module for modules in FAMILIES.values() for module in modules]
 ATTACKS_MAX = 100
 DURATION_MAX_S = 3600.0
 # Enough for every header that a label is decided by, the one that an ICMP error quotes included.
@@ -109,11 +119,7 @@ def parse(table: Table) -> Plan:
 
 
 def _parse_attacks(tables: Sequence[Table]) -> list[PlannedAttack]:
-    parsers: dict[str, tuple[str, Parser]] = {
-        name: (family, parser)
-        for family, module in FAMILIES.items()
-        for name, parser in module.ATTACKS.items()
-    }
+    parsers = _parsers()
     planned: list[PlannedAttack] = []
     for table in tables:
         name = table.take("name", str)
@@ -143,11 +149,7 @@ def tools(scenario: Mapping[str, object]) -> dict[str, str]:
     That is the first of its programs. Frames of our own have none: there it is the code that
     builds them, which is one for each family.
     """
-    parsers = {
-        name: (family, parser)
-        for family, module in FAMILIES.items()
-        for name, parser in module.ATTACKS.items()
-    }
+    parsers = _parsers()
     found = {}
     named = scenario.get("attack", [])
     for name in [table["name"] for table in named] if isinstance(named, list) else []:
@@ -155,6 +157,16 @@ def tools(scenario: Mapping[str, object]) -> dict[str, str]:
         programs = parser(name, Table({"name": name})).programs
         found[name] = next(iter(programs), f"frames of our own ({family})")
     return found
+
+
+def _parsers() -> dict[str, tuple[str, Parser]]:
+    """Of each attack its family, and who reads its values."""
+    return {
+        name: (family, parser)
+        for family, modules in FAMILIES.items()
+        for module in modules
+        for name, parser in module.ATTACKS.items()
+    }
 
 
 def _check_names(names: Sequence[str], known: Mapping[str, object], place: str) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from wirelens_testbed.attacks import shop_server
 from wirelens_testbed.lab import ETC_OVERLAY_ROOT
 from wirelens_testbed.services.service import (
     NOBODY_ID,
@@ -19,6 +20,7 @@ from wirelens_testbed.services.service import (
     Visit,
     as_nobody,
     draw_text,
+    give_to_nobody,
     with_own_run,
 )
 
@@ -279,6 +281,30 @@ class TimeServer(Server):
             data_in=question,
         )  # fmt: skip
         return Visit("time", "socat", 0)
+
+
+class Shop(Server):
+    """A web shop whose search can be injected; see `shop_server`."""
+
+    NAME = "shop"
+    PROGRAMS = {"curl": "curl"}
+    STANDARD_PORT = 80
+
+    def start(self) -> None:
+        give_to_nobody(self.folder)
+        script = Path(__file__).with_name("shop_server.py")
+        place = self.host.ipv4, str(self.port), self.folder
+        command = as_nobody(sys.executable, "-B", script, *place)
+        self.lab.start(self.host.name, *command, log_name=self.host.name)
+        self.lab.wait_for_listener(self.host.name, self.port)
+
+    def visit(self, client: Host, rng: random.Random) -> Visit:
+        categories = [rng.randrange(shop_server.CATEGORIES) for _ in range(rng.randrange(1, 6))]
+        self.lab.run(
+            client.name, "curl", "-q", "--silent", "--fail", "--output", "/dev/null",
+            *(f"http://{self.host.ipv4}/search?category={each}" for each in categories),
+        )  # fmt: skip
+        return Visit("search", "curl", 0)
 
 
 def _host_name(index: int) -> str:

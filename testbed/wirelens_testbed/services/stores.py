@@ -122,6 +122,10 @@ def serialize(command: Sequence[str]) -> bytes:
     return b"*%d\r\n" % len(command) + b"".join(b"$%d\r\n%s\r\n" % (len(t), t) for t in texts)
 
 
+# A cluster that was just made recovers first; on a busy machine that takes a while.
+START_TIME_MAX_S = 30.0
+
+
 class Postgresql(Server):
     """A cluster of the run's own, which no disk has to be sure of."""
 
@@ -169,7 +173,15 @@ class Postgresql(Server):
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         command = as_nobody(self.programs / "postgres", "-D", data, *options)
         self.lab.start(self.host.name, *command, log_name=self.host.name)
-        self.lab.wait_for_listener(self.host.name, self.port)
+        # It listens before it lets anyone in.
+        place = "-h", str(self.folder), "-p", str(self.port)
+        ask = self.programs / "pg_isready"
+        self.lab.wait_until(
+            lambda: b"accepting" in self.lab.run(
+                self.host.name, ask, *place, statuses_wanted=(0, 1, 2)
+            ),
+            f"{self.host.name} accepting connections to its database", START_TIME_MAX_S,
+        )  # fmt: skip
         self._run(
             self.host, "pgbench", "-h", str(self.folder), "-p", str(self.port), "-i", "-q",
             "-I", "dtGp", "postgres",

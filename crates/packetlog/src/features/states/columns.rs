@@ -1,6 +1,6 @@
 //! The columns of states: their names and what each means.
 
-use super::flow::{FlowState, Gaps, Handshake, PairState, Side};
+use super::flow::{FlowState, Gaps, Handshake, PairState};
 use super::hosts::HostState;
 use crate::features::columns::MISSING;
 
@@ -88,7 +88,7 @@ state_columns! {
         |known| f32::from(known.flow.sides[1].first_payload_bytes);
     FlowAsymmetry, "flow_asymmetry",
         "Payload of the client less that of the server, over their sum.",
-        |known| asymmetry(&known.flow.sides);
+        |known| asymmetry(known.flow.sides.map(|side| side.payload_bytes.into()));
     FlowTurns, "flow_turns", "Changes of direction between packets with payload.",
         |known| f32::from(known.flow.turns);
     FlowPayloadPerTurn, "flow_payload_per_turn_bytes",
@@ -112,6 +112,12 @@ state_columns! {
         |known| part(known.pair.unanswered, known.pair.flows);
     PairRefused, "pair_refused_part", "Of the pair's flows those that were refused.",
         |known| part(known.pair.refused, known.pair.flows);
+    PairHalfOpen, "pair_half_open_part",
+        "Of the pair's flows those whose handshake has begun and not ended.",
+        |known| part(known.pair.half_open, known.pair.flows);
+    PairAsymmetry, "pair_asymmetry",
+        "Payload of the client less that of the server, over their sum.",
+        |known| asymmetry(known.pair.payload_bytes.map(|bytes| bytes as f64));
     PairGap, "pair_gap_s", "Seconds from the beginning of the flow before to the last one's.",
         |known| known.pair.begins.last_gap_s().unwrap_or(MISSING);
     PairGapVariation, "pair_gap_variation",
@@ -134,6 +140,9 @@ state_columns! {
         |known| part(known.client.sum(|of| of.new_pairs), known.client.sum(|of| of.flows));
     ClientUnanswered, "client_unanswered_part", "Of these flows those without an answer.",
         |known| part(known.client.sum(|of| of.unanswered), known.client.sum(|of| of.flows));
+    ClientHalfOpen, "client_half_open_part",
+        "Of these flows those whose handshake has begun and not ended.",
+        |known| part(known.client.sum(|of| of.half_open), known.client.sum(|of| of.flows));
     ClientRefused, "client_refused_part", "Of these flows those that were refused.",
         |known| part(known.client.sum(|of| of.refused), known.client.sum(|of| of.flows));
     ClientUnsolicited, "client_unsolicited",
@@ -145,6 +154,9 @@ state_columns! {
         |known| known.server.peers();
     ServerUnanswered, "server_unanswered_part", "Of these flows those without an answer.",
         |known| part(known.server.sum(|of| of.unanswered), known.server.sum(|of| of.flows));
+    ServerHalfOpen, "server_half_open_part",
+        "Of these flows those whose handshake has begun and not ended.",
+        |known| part(known.server.sum(|of| of.half_open), known.server.sum(|of| of.flows));
     ServerRefused, "server_refused_part", "Of these flows those that were refused.",
         |known| part(known.server.sum(|of| of.refused), known.server.sum(|of| of.flows));
 }
@@ -169,8 +181,7 @@ fn variation(gaps: &Gaps) -> f32 {
     gaps.variation().unwrap_or(MISSING)
 }
 
-fn asymmetry(sides: &[Side; 2]) -> f32 {
-    let [client, server] = sides.map(|side| f64::from(side.payload_bytes));
+fn asymmetry([client, server]: [f64; 2]) -> f32 {
     if client + server == 0.0 { 0.0 } else { ((client - server) / (client + server)) as f32 }
 }
 

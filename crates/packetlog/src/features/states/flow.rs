@@ -26,6 +26,11 @@ pub(super) enum Handshake {
 }
 
 impl Handshake {
+    /// Whether the client has asked and not acknowledged the answer.
+    pub(super) const fn is_half_open(self) -> bool {
+        matches!(self, Self::Syn | Self::SynAck)
+    }
+
     /// Whether a SYN begins another connection between the same ports.
     pub(super) const fn is_over(self) -> bool {
         matches!(self, Self::Refused | Self::Finished | Self::Reset)
@@ -122,6 +127,7 @@ pub(super) struct PairState {
     pub(super) flows: u32,
     pub(super) refused: u32,
     pub(super) unanswered: u32,
+    pub(super) half_open: u32,
     /// Payload of the client, then of the server.
     pub(super) payload_bytes: [u64; 2],
     /// Between beginnings of flows.

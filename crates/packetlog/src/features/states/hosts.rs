@@ -21,6 +21,8 @@ pub(super) struct Period {
     pub(super) unanswered: u32,
     /// Of them those that were refused.
     pub(super) refused: u32,
+    /// Of them those whose handshake has begun and is not at its end so far.
+    pub(super) half_open: u32,
     /// Of them those that began with an answer.
     pub(super) unsolicited: u32,
     /// Of them those to a peer, port and protocol that was not known before.
@@ -79,6 +81,14 @@ impl Period {
 
     pub(super) fn answer(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
+    }
+
+    pub(super) fn open_half(&mut self) {
+        self.half_open = self.half_open.saturating_add(1);
+    }
+
+    pub(super) fn open(&mut self) {
+        self.half_open = self.half_open.saturating_sub(1);
     }
 
     pub(super) fn refuse(&mut self) {

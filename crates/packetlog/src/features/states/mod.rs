@@ -209,6 +209,22 @@ impl States {
                 }
             }
         }
+        if news.is_half_open {
+            pair.half_open = pair.half_open.saturating_add(1);
+            for host in [&mut *client, &mut *server] {
+                if let Some(period) = host.of_begin(now, flow.first) {
+                    period.open_half();
+                }
+            }
+        }
+        if news.is_open {
+            pair.half_open = pair.half_open.saturating_sub(1);
+            for host in [&mut *client, &mut *server] {
+                if let Some(period) = host.of_begin(now, flow.first) {
+                    period.open();
+                }
+            }
+        }
         let before = before.filter(|_| !begins);
         let known = Known {
             idle_s: before.map(|before| now.since(before).as_seconds_f64() as f32),
@@ -270,6 +286,10 @@ impl Arrival {
 struct News {
     is_answered: bool,
     is_refused: bool,
+    /// A SYN came, and its handshake is not at its end.
+    is_half_open: bool,
+    /// That handshake is at its end, whichever it is.
+    is_open: bool,
 }
 
 impl FlowState {
@@ -324,6 +344,8 @@ impl FlowState {
             let before = self.handshake;
             self.handshake = before.after(is_from_client, is_first, packet);
             news.is_refused = self.handshake == Handshake::Refused && before != Handshake::Refused;
+            news.is_half_open = !before.is_half_open() && self.handshake.is_half_open();
+            news.is_open = before.is_half_open() && !self.handshake.is_half_open();
         }
         news
     }

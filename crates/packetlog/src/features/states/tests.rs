@@ -106,6 +106,23 @@ fn a_scan_is_refused_or_unanswered_by_many_servers() {
 }
 
 #[test]
+fn a_handshake_that_is_not_acknowledged_is_half_open() {
+    let names = ["server_half_open_part", "pair_half_open_part", "server_unanswered_part"];
+    let mut frames = Vec::new();
+    for client in 1..=10_u8 {
+        let time = i64::from(client) * MS;
+        frames.push((time, tcp(client, 99, [2_000, 80], false, 0, SYN)));
+        frames.push((time + 1, tcp(client, 99, [2_000, 80], true, 0, SYN_ACK)));
+    }
+    assert_eq!(last(&frames, names), [1.0, 1.0, 0.0]);
+    frames.push((20 * MS, tcp(3, 99, [2_000, 80], false, 0, TCP_ACK)));
+    assert_eq!(last(&frames, names), [0.9, 0.0, 0.0]);
+    // A handshake that is given up is none that waits.
+    frames.push((21 * MS, tcp(4, 99, [2_000, 80], false, 0, TCP_RST)));
+    assert_eq!(last(&frames, names), [0.8, 0.0, 0.0]);
+}
+
+#[test]
 fn connections_on_the_second_are_regular_and_others_are_not() {
     let connections = |gap_ns: fn(i64) -> i64| {
         let mut time = 0;
