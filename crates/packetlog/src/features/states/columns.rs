@@ -104,17 +104,17 @@ state_columns! {
         |known| variation(&known.flow.requests);
     PairAge, "pair_age_s", "Seconds since the first flow of the pair.",
         |known| known.pair_age_s;
-    PairFlows, "pair_flows", "Flows of the pair.", |known| known.pair.flows as f32;
+    PairFlows, "pair_flows", "Flows of the pair.", |known| known.pair.counts.flows as f32;
     PairFlowsPerSecond, "pair_flows_per_s",
         "Flows of the pair over the seconds since its first and one.",
-        |known| known.pair.flows as f32 / (known.pair_age_s + 1.0);
-    PairUnanswered, "pair_unanswered_part", "Of the pair's flows those without an answer.",
-        |known| part(known.pair.unanswered, known.pair.flows);
-    PairRefused, "pair_refused_part", "Of the pair's flows those that were refused.",
-        |known| part(known.pair.refused, known.pair.flows);
-    PairHalfOpen, "pair_half_open_part",
+        |known| known.pair.counts.flows as f32 / (known.pair_age_s + 1.0);
+    PairUnanswered, "pair_unanswered_fraction", "Of the pair's flows those without an answer.",
+        |known| fraction(known.pair.counts.unanswered, known.pair.counts.flows);
+    PairRefused, "pair_refused_fraction", "Of the pair's flows those that were refused.",
+        |known| fraction(known.pair.counts.refused, known.pair.counts.flows);
+    PairHalfOpen, "pair_half_open_fraction",
         "Of the pair's flows those whose handshake has begun and not ended.",
-        |known| part(known.pair.half_open, known.pair.flows);
+        |known| fraction(known.pair.counts.half_open, known.pair.counts.flows);
     PairAsymmetry, "pair_asymmetry",
         "Payload of the client less that of the server, over their sum.",
         |known| asymmetry(known.pair.payload_bytes.map(|bytes| bytes as f64));
@@ -130,35 +130,35 @@ state_columns! {
         "Payload of the server over the pair's flows.",
         |known| per_flow(known, 1);
     ClientFlows, "client_flows", "Flows that the client began in the last 30 to 60 s.",
-        |known| known.client.sum(|of| of.flows) as f32;
+        |known| known.client.sum(|of| of.counts.flows) as f32;
     ClientServers, "client_servers", "Different servers of these, about.",
         |known| known.client.peers();
     ClientPorts, "client_ports", "Different ports of servers, about.",
         |known| known.client.ports();
-    ClientNewPairs, "client_new_pairs_part",
+    ClientNewPairs, "client_new_pairs_fraction",
         "Of these flows those that were the first of their pair.",
-        |known| part(known.client.sum(|of| of.new_pairs), known.client.sum(|of| of.flows));
-    ClientUnanswered, "client_unanswered_part", "Of these flows those without an answer.",
-        |known| part(known.client.sum(|of| of.unanswered), known.client.sum(|of| of.flows));
-    ClientHalfOpen, "client_half_open_part",
+        |known| fraction(known.client.sum(|of| of.new_pairs), known.client.sum(|of| of.counts.flows));
+    ClientUnanswered, "client_unanswered_fraction", "Of these flows those without an answer.",
+        |known| fraction(known.client.sum(|of| of.counts.unanswered), known.client.sum(|of| of.counts.flows));
+    ClientHalfOpen, "client_half_open_fraction",
         "Of these flows those whose handshake has begun and not ended.",
-        |known| part(known.client.sum(|of| of.half_open), known.client.sum(|of| of.flows));
-    ClientRefused, "client_refused_part", "Of these flows those that were refused.",
-        |known| part(known.client.sum(|of| of.refused), known.client.sum(|of| of.flows));
+        |known| fraction(known.client.sum(|of| of.counts.half_open), known.client.sum(|of| of.counts.flows));
+    ClientRefused, "client_refused_fraction", "Of these flows those that were refused.",
+        |known| fraction(known.client.sum(|of| of.counts.refused), known.client.sum(|of| of.counts.flows));
     ClientUnsolicited, "client_unsolicited",
         "Flows to the client that began with an answer, in the last 30 to 60 s.",
         |known| known.client.sum(|of| of.unsolicited) as f32;
     ServerFlows, "server_flows", "Flows to the server in the last 30 to 60 s.",
-        |known| known.server.sum(|of| of.flows) as f32;
+        |known| known.server.sum(|of| of.counts.flows) as f32;
     ServerClients, "server_clients", "Different clients of these, about.",
         |known| known.server.peers();
-    ServerUnanswered, "server_unanswered_part", "Of these flows those without an answer.",
-        |known| part(known.server.sum(|of| of.unanswered), known.server.sum(|of| of.flows));
-    ServerHalfOpen, "server_half_open_part",
+    ServerUnanswered, "server_unanswered_fraction", "Of these flows those without an answer.",
+        |known| fraction(known.server.sum(|of| of.counts.unanswered), known.server.sum(|of| of.counts.flows));
+    ServerHalfOpen, "server_half_open_fraction",
         "Of these flows those whose handshake has begun and not ended.",
-        |known| part(known.server.sum(|of| of.half_open), known.server.sum(|of| of.flows));
-    ServerRefused, "server_refused_part", "Of these flows those that were refused.",
-        |known| part(known.server.sum(|of| of.refused), known.server.sum(|of| of.flows));
+        |known| fraction(known.server.sum(|of| of.counts.half_open), known.server.sum(|of| of.counts.flows));
+    ServerRefused, "server_refused_fraction", "Of these flows those that were refused.",
+        |known| fraction(known.server.sum(|of| of.counts.refused), known.server.sum(|of| of.counts.flows));
 }
 
 impl StateColumn {
@@ -173,7 +173,7 @@ const fn yes(is_so: bool) -> f32 {
     if is_so { 1.0 } else { 0.0 }
 }
 
-fn part(some: u32, all: u32) -> f32 {
+fn fraction(some: u32, all: u32) -> f32 {
     some as f32 / all.max(1) as f32
 }
 
@@ -186,5 +186,5 @@ fn asymmetry([client, server]: [f64; 2]) -> f32 {
 }
 
 fn per_flow(known: &Known<'_>, side: usize) -> f32 {
-    known.pair.payload_bytes[side] as f32 / known.pair.flows.max(1) as f32
+    known.pair.payload_bytes[side] as f32 / known.pair.counts.flows.max(1) as f32
 }

@@ -119,15 +119,32 @@ impl Gaps {
     }
 }
 
+/// Flows that have something in common.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FlowCounts {
+    /// Those that began.
+    pub(super) flows: u32,
+    /// Of them those without an answer so far.
+    pub(super) unanswered: u32,
+    /// Of them those that were refused.
+    pub(super) refused: u32,
+    /// Of them those whose handshake has begun and is not at its end so far.
+    pub(super) half_open: u32,
+}
+
+impl FlowCounts {
+    pub(super) fn begin(&mut self) {
+        self.flows = self.flows.saturating_add(1);
+        self.unanswered = self.unanswered.saturating_add(1);
+    }
+}
+
 /// A client, a server, its port and the protocol, since their first contact.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PairState {
     pub(super) first: Timestamp,
     pub(super) has_begun: bool,
-    pub(super) flows: u32,
-    pub(super) refused: u32,
-    pub(super) unanswered: u32,
-    pub(super) half_open: u32,
+    pub(super) counts: FlowCounts,
     /// Payload of the client, then of the server.
     pub(super) payload_bytes: [u64; 2],
     /// Between beginnings of flows.

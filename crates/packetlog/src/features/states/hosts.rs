@@ -2,6 +2,8 @@
 
 use packet::{Span, Timestamp};
 
+use super::flow::FlowCounts;
+
 /// Counts begin anew after this time; those before are remembered for as long again.
 pub(super) const PERIOD: Span = Span::from_seconds(30);
 
@@ -15,17 +17,10 @@ pub(super) struct HostState {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Period {
-    /// Flows that began.
-    pub(super) flows: u32,
-    /// Of them those without an answer so far.
-    pub(super) unanswered: u32,
-    /// Of them those that were refused.
-    pub(super) refused: u32,
-    /// Of them those whose handshake has begun and is not at its end so far.
-    pub(super) half_open: u32,
-    /// Of them those that began with an answer.
+    pub(super) counts: FlowCounts,
+    /// Flows that began with an answer.
     pub(super) unsolicited: u32,
-    /// Of them those to a peer, port and protocol that was not known before.
+    /// Flows to a peer, port and protocol that was not known before.
     pub(super) new_pairs: u32,
     /// Hosts at the other end, and ports of servers.
     peers: Distinct,
@@ -71,28 +66,11 @@ impl HostState {
 
 impl Period {
     pub(super) fn begin(&mut self, peer: u64, port: u64, is_unsolicited: bool, is_new_pair: bool) {
-        self.flows = self.flows.saturating_add(1);
-        self.unanswered = self.unanswered.saturating_add(1);
+        self.counts.begin();
         self.unsolicited = self.unsolicited.saturating_add(is_unsolicited.into());
         self.new_pairs = self.new_pairs.saturating_add(is_new_pair.into());
         self.peers.add(peer);
         self.ports.add(port);
-    }
-
-    pub(super) fn answer(&mut self) {
-        self.unanswered = self.unanswered.saturating_sub(1);
-    }
-
-    pub(super) fn open_half(&mut self) {
-        self.half_open = self.half_open.saturating_add(1);
-    }
-
-    pub(super) fn open(&mut self) {
-        self.half_open = self.half_open.saturating_sub(1);
-    }
-
-    pub(super) fn refuse(&mut self) {
-        self.refused = self.refused.saturating_add(1);
     }
 }
 
@@ -150,14 +128,14 @@ mod tests {
         let mut host = HostState::default();
         host.at(at(31)).begin(1 << 60, 0, false, true);
         host.at(at(61)).begin(2 << 60, 0, true, false);
-        assert_eq!((host.sum(|of| of.flows), host.sum(|of| of.unanswered)), (2, 2));
-        host.of_begin(at(62), at(31)).unwrap().answer();
+        assert_eq!((host.sum(|of| of.counts.flows), host.sum(|of| of.counts.unanswered)), (2, 2));
+        host.of_begin(at(62), at(31)).unwrap().counts.unanswered -= 1;
         assert!(host.of_begin(at(62), at(29)).is_none());
-        assert_eq!((host.sum(|of| of.flows), host.sum(|of| of.unanswered)), (2, 1));
+        assert_eq!((host.sum(|of| of.counts.flows), host.sum(|of| of.counts.unanswered)), (2, 1));
         assert!((host.peers() - 2.0).abs() < 0.1);
         host.at(at(91));
-        assert_eq!((host.sum(|of| of.flows), host.sum(|of| of.unsolicited)), (1, 1));
+        assert_eq!((host.sum(|of| of.counts.flows), host.sum(|of| of.unsolicited)), (1, 1));
         host.at(at(500));
-        assert_eq!(host.sum(|of| of.flows), 0);
+        assert_eq!(host.sum(|of| of.counts.flows), 0);
     }
 }

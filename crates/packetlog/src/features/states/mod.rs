@@ -28,7 +28,7 @@ pub use places::PlaceCounts;
 use super::columns::MISSING;
 use super::facts::Facts;
 use columns::Known;
-use flow::{FlowState, Handshake, PairState};
+use flow::{FlowCounts, FlowState, Handshake, PairState};
 use hosts::HostState;
 use places::Places;
 
@@ -193,36 +193,10 @@ impl States {
             server.at(now).begin(flow.client, port, flow.is_unsolicited, is_new_pair);
         }
         pair.payload_bytes[usize::from(!is_from_client)] += u64::from(packet.payload_bytes);
-        if news.is_answered {
-            pair.unanswered = pair.unanswered.saturating_sub(1);
-            for host in [&mut *client, &mut *server] {
-                if let Some(period) = host.of_begin(now, flow.first) {
-                    period.answer();
-                }
-            }
-        }
-        if news.is_refused {
-            pair.refused = pair.refused.saturating_add(1);
-            for host in [&mut *client, &mut *server] {
-                if let Some(period) = host.of_begin(now, flow.first) {
-                    period.refuse();
-                }
-            }
-        }
-        if news.is_half_open {
-            pair.half_open = pair.half_open.saturating_add(1);
-            for host in [&mut *client, &mut *server] {
-                if let Some(period) = host.of_begin(now, flow.first) {
-                    period.open_half();
-                }
-            }
-        }
-        if news.is_open {
-            pair.half_open = pair.half_open.saturating_sub(1);
-            for host in [&mut *client, &mut *server] {
-                if let Some(period) = host.of_begin(now, flow.first) {
-                    period.open();
-                }
+        news.tell(&mut pair.counts);
+        for host in [&mut *client, &mut *server] {
+            if let Some(period) = host.of_begin(now, flow.first) {
+                news.tell(&mut period.counts);
             }
         }
         let before = before.filter(|_| !begins);
@@ -292,13 +266,26 @@ struct News {
     is_open: bool,
 }
 
+impl News {
+    fn tell(self, counts: &mut FlowCounts) {
+        counts.unanswered = counts.unanswered.saturating_sub(self.is_answered.into());
+        counts.refused = counts.refused.saturating_add(self.is_refused.into());
+        counts.half_open = counts.half_open.saturating_add(self.is_half_open.into());
+        counts.half_open = counts.half_open.saturating_sub(self.is_open.into());
+    }
+}
+
 impl FlowState {
     /// Its first packet.
     #[cold]
     fn begin(&mut self, member: &Member, packet: &Arrival, seed: HashSeed) {
         let (sender, receiver) = member.key.endpoints(member.direction);
         let is_tcp = packet.tcp_flags.is_some();
-        let is_by_ports = !packet.is_syn() && is_server_port(sender.port, receiver.port);
+        let is_by_ports = if is_tcp {
+            !packet.is_syn() && is_server_port(sender.port, receiver.port)
+        } else {
+            answers_from(sender.port, receiver.port)
+        };
         let is_syn_ack = packet.has(TCP_SYN) && packet.has(TCP_ACK);
         // A segment from the middle of a connection was asked for before the capture began.
         self.is_unsolicited = packet.is_icmp_reply
@@ -393,13 +380,24 @@ impl PairState {
     }
 
     fn begin(&mut self, now: Timestamp) {
-        self.flows = self.flows.saturating_add(1);
-        self.unanswered = self.unanswered.saturating_add(1);
+        self.counts.begin();
         self.begins.add(now);
     }
 }
 
-/// Whether a first packet from one port to another was sent by the server.
+/// Whether a datagram from one port to another is an answer, if it is all that is known. Ports of
+/// clients may be any from 1,024 on, so that what sends from one of these began.
+fn answers_from(sender: u16, receiver: u16) -> bool {
+    let is_service = sender < SYSTEM_PORTS_END || REFLECTORS.contains(&sender);
+    is_service && receiver >= SYSTEM_PORTS_END && !REFLECTORS.contains(&receiver)
+}
+
+/// Services above the system ports that are known to answer forged requests (CISA, alert TA14-017A,
+/// UDP-based amplification attacks): Microsoft SQL, SSDP, STUN, WS-Discovery, mDNS, CoAP, memcached
+/// and Quake.
+const REFLECTORS: [u16; 8] = [1_434, 1_900, 3_478, 3_702, 5_353, 5_683, 11_211, 27_960];
+
+/// Whether a segment from one port to another was sent by the server, if it is all that is known.
 const fn is_server_port(sender: u16, receiver: u16) -> bool {
     (sender < SYSTEM_PORTS_END && receiver >= SYSTEM_PORTS_END)
         || (sender < EPHEMERAL_PORTS_START && receiver >= EPHEMERAL_PORTS_START)

@@ -94,20 +94,20 @@ fn a_scan_is_refused_or_unanswered_by_many_servers() {
             "client_flows",
             "client_servers",
             "client_ports",
-            "client_new_pairs_part",
-            "client_refused_part",
-            "client_unanswered_part",
+            "client_new_pairs_fraction",
+            "client_refused_fraction",
+            "client_unanswered_fraction",
             "flow_handshake",
         ],
     );
     assert_eq!([flows, new, refused, unanswered, handshake], [40.0, 1.0, 0.5, 0.5, 2.0]);
     assert!((servers - 40.0).abs() < 8.0 && (ports - 40.0).abs() < 8.0, "{servers} {ports}");
-    assert_eq!(last(&frames[..2], ["flow_handshake", "server_refused_part"]), [5.0, 1.0]);
+    assert_eq!(last(&frames[..2], ["flow_handshake", "server_refused_fraction"]), [5.0, 1.0]);
 }
 
 #[test]
 fn a_handshake_that_is_not_acknowledged_is_half_open() {
-    let names = ["server_half_open_part", "pair_half_open_part", "server_unanswered_part"];
+    let names = ["server_half_open_fraction", "pair_half_open_part", "server_unanswered_part"];
     let mut frames = Vec::new();
     for client in 1..=10_u8 {
         let time = i64::from(client) * MS;
@@ -139,7 +139,7 @@ fn connections_on_the_second_are_regular_and_others_are_not() {
             [
                 "pair_gap_variation",
                 "pair_flows",
-                "pair_unanswered_part",
+                "pair_unanswered_fraction",
                 "pair_gap_s",
                 "pair_client_payload_per_flow_bytes",
             ],
@@ -162,6 +162,10 @@ fn answers_that_nobody_asked_for_are_of_the_victim() {
         [(0, ip(17, [9, 50], [40_000, 53], 30, 0)), (MS, ip(17, [50, 9], [53, 40_000], 900, 0))];
     assert_eq!(last(&asked, names), [0.0, 0.0, 0.0]);
     assert_eq!(last(&asked, ["flow_is_answered", "flow_server_payload_bytes"]), [1.0, 900.0]);
+    // Forged sources of a flood send from any port: the victim is the server.
+    let flood = |port| vec![(0, ip(17, [1, 2], [port, 40_000], 100, 0))];
+    assert_eq!(last(&flood(1_024), names), [0.0, 0.0, 1.0]);
+    assert_eq!(last(&flood(11_211), names), [1.0, 1.0, 0.0]);
     // A segment of a connection from before the capture was asked for.
     let middle = [(0, ip(6, [2, 1], [80, 40_000], 500, PSH_ACK))];
     assert_eq!(last(&middle, names), [0.0, 0.0, 0.0]);
@@ -205,4 +209,10 @@ fn a_full_memory_evicts_and_counts() {
     let counts = features.state_counts().unwrap();
     assert_eq!((counts.flows.begun, counts.clients.begun, counts.pairs.begun), (4000, 1, 1));
     assert!((2_900..=3_050).contains(&counts.flows.evicted), "{counts:?}");
+}
+
+#[test]
+fn memory_is_what_the_specification_says() {
+    let states = States::new(Vec::new(), 1 << 16, Span::from_seconds(120), HashSeed::new(1));
+    assert_eq!(states.size_bytes() >> 20, 0);
 }
