@@ -137,14 +137,14 @@ state_columns! {
         |known| known.client.ports();
     ClientNewPairs, "client_new_pairs_fraction",
         "Of these flows those that were the first of their pair.",
-        |known| fraction(known.client.sum(|of| of.new_pairs), known.client.sum(|of| of.counts.flows));
+        |known| known.client.fraction(|of| of.new_pairs);
     ClientUnanswered, "client_unanswered_fraction", "Of these flows those without an answer.",
-        |known| fraction(known.client.sum(|of| of.counts.unanswered), known.client.sum(|of| of.counts.flows));
+        |known| known.client.fraction(|of| of.counts.unanswered);
     ClientHalfOpen, "client_half_open_fraction",
         "Of these flows those whose handshake has begun and not ended.",
-        |known| fraction(known.client.sum(|of| of.counts.half_open), known.client.sum(|of| of.counts.flows));
+        |known| known.client.fraction(|of| of.counts.half_open);
     ClientRefused, "client_refused_fraction", "Of these flows those that were refused.",
-        |known| fraction(known.client.sum(|of| of.counts.refused), known.client.sum(|of| of.counts.flows));
+        |known| known.client.fraction(|of| of.counts.refused);
     ClientUnsolicited, "client_unsolicited",
         "Flows to the client that began with an answer, in the last 30 to 60 s.",
         |known| known.client.sum(|of| of.unsolicited) as f32;
@@ -153,12 +153,12 @@ state_columns! {
     ServerClients, "server_clients", "Different clients of these, about.",
         |known| known.server.peers();
     ServerUnanswered, "server_unanswered_fraction", "Of these flows those without an answer.",
-        |known| fraction(known.server.sum(|of| of.counts.unanswered), known.server.sum(|of| of.counts.flows));
+        |known| known.server.fraction(|of| of.counts.unanswered);
     ServerHalfOpen, "server_half_open_fraction",
         "Of these flows those whose handshake has begun and not ended.",
-        |known| fraction(known.server.sum(|of| of.counts.half_open), known.server.sum(|of| of.counts.flows));
+        |known| known.server.fraction(|of| of.counts.half_open);
     ServerRefused, "server_refused_fraction", "Of these flows those that were refused.",
-        |known| fraction(known.server.sum(|of| of.counts.refused), known.server.sum(|of| of.counts.flows));
+        |known| known.server.fraction(|of| of.counts.refused);
 }
 
 impl StateColumn {
@@ -173,7 +173,7 @@ const fn yes(is_so: bool) -> f32 {
     if is_so { 1.0 } else { 0.0 }
 }
 
-fn fraction(some: u32, all: u32) -> f32 {
+pub(super) fn fraction(some: u32, all: u32) -> f32 {
     some as f32 / all.max(1) as f32
 }
 

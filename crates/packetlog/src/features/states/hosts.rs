@@ -2,6 +2,7 @@
 
 use packet::{Span, Timestamp};
 
+use super::columns;
 use super::flow::FlowCounts;
 
 /// Counts begin anew after this time; those before are remembered for as long again.
@@ -53,6 +54,11 @@ impl HostState {
 
     pub(super) fn sum(&self, of: impl Fn(&Period) -> u32 + Copy) -> u32 {
         of(&self.now).saturating_add(of(&self.before))
+    }
+
+    /// Of the flows those that are counted so.
+    pub(super) fn fraction(&self, of: impl Fn(&Period) -> u32 + Copy) -> f32 {
+        columns::fraction(self.sum(of), self.sum(|of| of.counts.flows))
     }
 
     pub(super) fn peers(&self) -> f32 {
