@@ -525,7 +525,8 @@ def packetlog_side_seeds() -> Iterator[tuple[str, str, bytes]]:
         return bytes([file, {1: 0, 2: 1, 4: 2, 8: 3}[width]]) + u16(at) + struct.pack(">Q", value)
 
     most = 2**64 - 1
-    for is_compressed in (0, 1):
+    # Enhanced packet blocks and compact ones, each plain and compressed.
+    for which in range(4):
         for name, changes in [
             ("nothing", b""),
             ("hashes-at-the-end-of-numbers", change(index, 8, 32, most)),
@@ -538,8 +539,9 @@ def packetlog_side_seeds() -> Iterator[tuple[str, str, bytes]]:
             ("account", change(account, 8, 40, most)),
             ("hash", change(keys, 4, 0, most)),
             ("section", change(chunks, 8, 16, most)),
+            ("column", change(chunks, 4, 300, 2**31)),
         ]:
-            yield "packetlog_side", name, bytes([is_compressed]) + changes
+            yield "packetlog_side", name, bytes([which]) + changes
 
 
 def flow_seeds() -> Iterator[tuple[str, str, bytes]]:

@@ -284,7 +284,8 @@ COMMANDS = {
                 "--keep-bytes": ("1G",), "--keep-time": ("1h",), "--when-full": ("overwrite",),
                 "--direct": ("never",), "--block-bytes": ("1M",), "--blocks": ("8",),
                 "--flush": ("1s",), "--sync": (), "--group-readable": (),
-                "--notes": ("comment",), "--compress": (), "--fixed-mode": (),
+                "--notes": ("comment",), "--encoding": ("compact",), "--compress": (),
+                "--fixed-mode": (),
                 "--hindsight": ("1s",), "--hindsight-bytes": ("32M",), "--hindsight-reach": ("host",),
                 "--events": ("events.jsonl",), "--threads": ("1",), "--seed": ("1",),
             }.items()

@@ -10,6 +10,7 @@ from page_rows import RESULTS, ROOT, Missing, Row, number, read, table_rows
 
 FOLDER = "2026-11-22-amd-epyc-2-cores-packetlog"
 STRANGERS = "2026-11-23-amd-epyc-2-cores-packetlog-strangers"
+VOLUME = "2026-11-26-amd-epyc-2-cores-packetlog-volume-strangers"
 JUDGED = "s1 and 2 other"
 DEVICES = ("andypitcher", "sprout-uci", "tj-oconnor")
 """Of the benign captures those of devices."""
@@ -81,6 +82,27 @@ def strangers() -> str:
     """All that `bench/evaluation/packetlog/strangers.py` prints of places that trained nothing."""
     text = (RESULTS / STRANGERS / "table.md").read_text(encoding="utf-8")
     return text.partition("\n\n")[2].rstrip("\n") + "\n"
+
+
+def _of_volume(part: int) -> str:
+    """A table that `bench/evaluation/packetlog/volume.py` prints."""
+    text = (RESULTS / VOLUME / "table.md").read_text(encoding="utf-8")
+    return text.rstrip("\n").split("\n\n")[part + 1] + "\n"
+
+
+def volume_captures() -> str:
+    """What was recorded."""
+    return _of_volume(0)
+
+
+def volume_modes() -> str:
+    """Bytes on disk by group, encoding and mode."""
+    return _of_volume(1)
+
+
+def volume_blocks() -> str:
+    """The same for short blocks."""
+    return _of_volume(2)
 
 
 def first(name: str, section: str, row: str) -> Row:

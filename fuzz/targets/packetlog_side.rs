@@ -18,7 +18,7 @@ use packet::dissect::{DissectOptions, dissect};
 use packet::file::{Interface, Section, section_len};
 use packet::{FlowKey, Frame, LinkType, Record, Timestamp};
 use packetlog::log::{FlowQuery, Log, Query, compress, recover};
-use packetlog::recorder::{ClassInfo, Direct, Recorder, RecorderOptions};
+use packetlog::recorder::{ClassInfo, Direct, Encoding, Recorder, RecorderOptions};
 use packetlog::{Basis, PacketVerdict};
 
 /// Files of a log, by name.
@@ -32,8 +32,9 @@ fn clock() -> Duration {
     Duration::from_micros(TICKS.fetch_add(1, Ordering::Relaxed))
 }
 
-fn options(folder: &Path) -> RecorderOptions {
+fn options(folder: &Path, encoding: Encoding) -> RecorderOptions {
     RecorderOptions {
+        encoding,
         chunk_len: 64 << 10,
         direct: Direct::Never,
         waits: true,
@@ -62,10 +63,10 @@ fn record_of(bytes: &[u8], number: u32) -> Record {
 }
 
 /// Records packets with these numbers into a folder.
-fn record(folder: &Path, numbers: std::ops::Range<u32>) {
+fn record(folder: &Path, numbers: std::ops::Range<u32>, encoding: Encoding) {
     let class = |name: &str, priority| ClassInfo { name: name.into(), priority };
     let classes = [class("benign", 0), class("scan", 1)];
-    let made = Recorder::create(options(folder), &classes, &Section::default(), clock);
+    let made = Recorder::create(options(folder, encoding), &classes, &Section::default(), clock);
     let (mut recorder, _) = made.expect("a recorder starts on any log");
     recorder.interface(0, &Interface { link: LinkType::ETHERNET, ..Interface::default() });
     for number in numbers.clone() {
@@ -109,15 +110,17 @@ fn fresh() -> PathBuf {
     folder
 }
 
-/// The log plain and compressed.
-fn base() -> &'static [Files; 2] {
-    static BASE: OnceLock<[Files; 2]> = OnceLock::new();
+/// The log in each encoding, plain and compressed.
+fn base() -> &'static [[Files; 2]; 2] {
+    static BASE: OnceLock<[[Files; 2]; 2]> = OnceLock::new();
     BASE.get_or_init(|| {
-        let folder = fresh();
-        record(&folder, 0..PACKETS);
-        let plain = read(&folder);
-        compress(&folder, 1, false).expect("room for a compressed log");
-        [plain, read(&folder)]
+        [Encoding::Pcapng, Encoding::Compact].map(|encoding| {
+            let folder = fresh();
+            record(&folder, 0..PACKETS, encoding);
+            let plain = read(&folder);
+            compress(&folder, 1, false).expect("room for a compressed log");
+            [plain, read(&folder)]
+        })
     })
 }
 
@@ -188,7 +191,8 @@ fn walk(folder: &Path) -> u64 {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Input::new(bytes);
-    let mut files = base()[usize::from(input.u8() & 1)].clone();
+    let which = usize::from(input.u8());
+    let mut files = base()[which >> 1 & 1][which & 1].clone();
     let before = files.clone();
     let mut is_data_whole = true;
     for _ in 0..CHANGES_MAX {
@@ -214,7 +218,7 @@ fuzz_target!(|bytes: &[u8]| {
     recover(&folder).expect("a folder that can be written");
     let found = walk(&folder);
     assert!(!is_data_whole || found == u64::from(PACKETS), "{found} packets are found");
-    record(&folder, PACKETS..PACKETS + 2);
+    record(&folder, PACKETS..PACKETS + 2, Encoding::Compact);
     assert!(walk(&folder) >= found + 2);
     let _ = std::fs::remove_dir_all(&folder);
 });

@@ -16,13 +16,13 @@ Areas under the ROC curve are those of packets, captures of a family counting th
 of benign captures and the captures of each. Intervals are of 1,000 draws of captures.
 """
 
-import csv
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy
+from places import chosen
 from wirelens.packetlog import SnapshotOptions, judgements, snapshots
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,36 +33,6 @@ BINS = {"forest": 50, "first": 24, "volume": 24}
 SEED = 1
 DRAWS = 1_000
 Row = dict[str, object]
-
-
-def trained_on() -> set[str]:
-    """Owners of the repositories that training captures are from, as the card names them."""
-    section = (MODEL / "card.md").read_text().partition("\n## Data\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
-    return {line.strip("|").split("|")[0].strip() for line in lines}
-
-
-def listed(folder: Path) -> list[dict[str, str]]:
-    with (folder / "MANIFEST.tsv").open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines, delimiter="\t"))
-
-
-def chosen(data: Path) -> list[dict[str, str]]:
-    """Captures of places that trained nothing."""
-    known = trained_on()
-    places = (data / "services", data / "devices")
-    learned = {row["sha1_blob"] for place in places if (place / "MANIFEST.tsv").exists()
-               for row in listed(place)}  # fmt: skip
-    found = []
-    for kind in ("attacks", "latency"):
-        for row in listed(data / kind):
-            is_known = row["source_repo"].partition("/")[0] in known
-            if not is_known and row["sha1_blob"] not in learned:
-                learned.add(row["sha1_blob"])
-                label = row["label"] if kind == "attacks" else "benign"
-                path = data / kind / row["file"]
-                found.append({**row, "label": label, "path": str(path), "kind": kind})
-    return found
 
 
 def levels(values: numpy.ndarray, count: int) -> list[int]:

@@ -8,6 +8,7 @@
 mod account;
 mod cause;
 pub mod classifier;
+mod compact;
 pub mod features;
 mod file_name;
 pub mod hindsight;

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use packet::Span;
 use session::duration::parse_duration;
-use session::packetlog::{Direct, FileSettings, HindsightSettings, Listed, Notes, Reach, WhenFull};
+use session::packetlog::{
+    Direct, Encoding, FileSettings, HindsightSettings, Listed, Notes, Reach, WhenFull,
+};
 use session::written::parse_bytes;
 
 use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, choice};
@@ -177,6 +179,10 @@ pub struct FileArguments {
     #[arg(long, value_name = "HOW", default_value = "option")]
     #[arg(value_parser = choice::<Notes>())]
     pub notes: Notes,
+    /// How packets are encoded in the files
+    #[arg(long, value_name = "HOW", default_value = "pcapng")]
+    #[arg(value_parser = choice::<Encoding>())]
+    pub encoding: Encoding,
     /// Compress files once they are complete, with zstd at this level
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, default_missing_value = "3")]
     #[arg(value_parser = clap::value_parser!(i32).range(1..=19))]
@@ -199,6 +205,7 @@ impl FileArguments {
             sync: self.sync,
             group_readable: self.group_readable,
             notes: self.notes,
+            encoding: self.encoding,
             compress: self.compress,
         }
     }

@@ -197,9 +197,10 @@ impl Compressor {
         self.saved.swap(0, Ordering::Relaxed)
     }
 
-    /// Ends the thread; the file that it is at stays plain, unless it is nearly done.
-    pub(crate) fn finish(mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+    /// Ends the thread: after all files that wait for it where it `completes`; else the file that
+    /// it is at stays plain, unless it is nearly done.
+    pub(crate) fn finish(&mut self, completes: bool) {
+        self.stop.store(!completes, Ordering::Relaxed);
         self.names = None;
         if let Some(thread) = self.thread.take() {
             // Its panic would have lost nothing: the plain file is there until the end.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{LogError, LogFault};
 use super::scan;
+use crate::compact::expand;
 use crate::file_name::FileName;
 use crate::index::{
     ALIGNMENT, COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexFault, IndexRecord,
@@ -198,7 +199,7 @@ impl LogFile {
         self.classes.get(usize::from(class)).map_or("unknown", |class| &class.name)
     }
 
-    /// Reads a chunk into `bytes` and holds it against its checksum.
+    /// Reads a chunk into `bytes`, holds it against its checksum, and expands its packets.
     ///
     /// # Errors
     /// The file cannot be read. The inner error: what was read is no whole chunk.
@@ -225,7 +226,8 @@ impl LogFile {
                 result => result?,
             }
         }
-        Ok(Trailer::read(bytes).map(|(trailer, start, _)| (trailer, start)))
+        let read = Trailer::read(bytes);
+        Ok(read.and_then(|(trailer, start, _)| Ok((trailer, expand(bytes, start)?))))
     }
 
     /// Reads the hashes of a chunk's hosts, or of its flows, into `bytes`; false where they are

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use packet::file::{Decoder, Item, PREFIX_LEN, PcapngEncoder, Section};
 
 use super::decode::packets;
+use crate::compact::{compact_end, expand};
 use crate::index::{ALIGNMENT, ClassRow, Trailer, add_row};
 
 /// Bytes read of a place at a time: no chunk is longer.
@@ -93,8 +94,20 @@ fn void_section(bytes: &mut [u8]) -> usize {
 
 /// What the whole packets at the start of `bytes` say, and where they end.
 fn before_tear(bytes: &[u8]) -> (Trailer, usize) {
+    // A compact block that is there to its end holds its packets, whatever is torn behind it.
+    if let Some(end) = compact_end(bytes) {
+        let mut plain = bytes.get(..end).unwrap_or_default().to_vec();
+        if let Ok(plain_end) = expand(&mut plain, end) {
+            let (trailer, whole) = packets_before(&plain, plain_end);
+            return if whole == plain_end { (trailer, end) } else { (Trailer::default(), 0) };
+        }
+    }
+    packets_before(bytes, sections_end(bytes))
+}
+
+/// What the whole packets of `bytes` before `end` say, and where they end.
+fn packets_before(bytes: &[u8], end: usize) -> (Trailer, usize) {
     let nothing = (Trailer::default(), 0);
-    let end = sections_end(bytes);
     let mut trailer = Trailer { first_ns: i64::MAX, last_ns: i64::MIN, ..Trailer::default() };
     let decoded = packets(bytes, end, |packet| {
         let record = &packet.record;

@@ -1,11 +1,19 @@
 //! A chunk that is being filled.
 
+use std::io;
 use std::time::Duration;
 
 use packet::file::{FrameFields, put_frame};
 
+use super::options::Encoding;
 use crate::cause::Cause;
-use crate::index::{ALIGNMENT, ClassRow, KeyLists};
+use crate::compact::{Encoder, compact};
+use crate::index::{ALIGNMENT, ClassRow, KeyLists, Trailer, add_row};
+
+/// Rows that a trailer and what fills its chunk up have room for.
+const ROW_COUNT_MAX: usize = 840;
+/// Level of zstd for the columns of compact blocks: higher ones cost more than they save.
+const COLUMN_LEVEL: i32 = 1;
 
 /// Bytes that begin at a multiple of [`ALIGNMENT`], as direct writes want them.
 #[derive(Debug)]
@@ -119,5 +127,36 @@ impl Chunk {
         self.first_ns = self.first_ns.min(ns);
         self.last_ns = self.last_ns.max(ns);
         true
+    }
+
+    /// Puts its packets into a compact block, where the log is to have those.
+    pub(super) fn encode(&mut self, encoder: Option<&mut Encoder>) {
+        if let Some(encoder) = encoder {
+            self.end = compact(self.block.bytes_mut(), self.end, encoder);
+        }
+    }
+}
+
+/// What encodes the packets of chunks, where they are to be compact.
+pub(super) fn encoder_of(encoding: Encoding) -> io::Result<Option<Encoder>> {
+    (encoding == Encoding::Compact).then(|| Encoder::new(COLUMN_LEVEL)).transpose()
+}
+
+/// Adds what is owed to the rows of a chunk, as far as its trailer has room; what has none is put
+/// together under the unknown class.
+pub(super) fn settle_owed(
+    rows: &mut Vec<ClassRow>,
+    owed: &[ClassRow],
+    chunk_len: usize,
+    end: usize,
+) {
+    for row in owed {
+        let is_known = rows.iter().any(|known| known.class == row.class);
+        let fits = rows.len() < ROW_COUNT_MAX && Trailer::len(rows.len() + 2) + end <= chunk_len;
+        if is_known || fits {
+            add_row(rows, row);
+        } else {
+            add_row(rows, &ClassRow { class: ClassRow::UNKNOWN, ..*row });
+        }
     }
 }

@@ -38,7 +38,7 @@ pub use crate::cause::Cause;
 pub use crate::section::ClassInfo;
 pub use disk::{Disk, PlainDisk};
 pub use fault::RecorderError;
-pub use options::{Clock, Direct, Notes, RecorderOptions, WhenFull};
+pub use options::{Clock, Direct, Encoding, Notes, RecorderOptions, WhenFull};
 pub use state::{RecorderState, StreamState};
 
 pub(crate) use chunk::Block;
@@ -89,7 +89,7 @@ pub struct RecorderReport {
     pub lost: Vec<(Cause, u64)>,
     /// Chunks written.
     pub chunks: u64,
-    /// Their bytes.
+    /// Bytes of them on the disk, with index and hashes, as files were compressed or not.
     pub bytes: u64,
     /// Stamps before 1970, written as 1970.
     pub stamps_clamped: u64,
@@ -485,10 +485,11 @@ impl Recorder {
                 *row = row.without_stored(&lost);
             }
         }
+        let bytes = self.state.bytes_written.load(Ordering::Relaxed);
         let mut report = RecorderReport {
             rows: rows.into_iter().filter(|row| !row.is_empty()).collect(),
             chunks: self.state.chunks_written.load(Ordering::Relaxed),
-            bytes: self.state.bytes_written.load(Ordering::Relaxed),
+            bytes: bytes.saturating_sub(self.state.bytes_saved.load(Ordering::Relaxed)),
             stamps_clamped: self.stamps_clamped,
             frames_cut: self.frames_cut,
             lost: Vec::new(),

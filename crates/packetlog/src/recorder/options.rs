@@ -39,6 +39,16 @@ pub enum Notes {
     Comment,
 }
 
+/// How packets lie in a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Encoding {
+    /// Each in an enhanced packet block, which other programs read.
+    #[default]
+    Pcapng,
+    /// Together in a compact block, which a query expands.
+    Compact,
+}
+
 /// A clock that only goes forward, lent by the caller.
 pub type Clock = fn() -> Duration;
 
@@ -78,6 +88,8 @@ pub struct RecorderOptions {
     pub stops: bool,
     /// How class and confidence are written.
     pub notes: Notes,
+    /// How packets lie in a chunk.
+    pub encoding: Encoding,
     /// Who may read the log.
     pub access: Access,
 }
@@ -105,6 +117,7 @@ impl RecorderOptions {
             waits: false,
             stops: false,
             notes: Notes::Option,
+            encoding: Encoding::Pcapng,
             access: Access::Owner,
         }
     }

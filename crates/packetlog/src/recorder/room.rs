@@ -121,7 +121,9 @@ impl Writer {
         }
         self.asked_disk = now;
         if let Some(compressor) = &self.compressor {
-            self.closed_bytes = self.closed_bytes.saturating_sub(compressor.take_saved());
+            let saved = compressor.take_saved();
+            self.closed_bytes = self.closed_bytes.saturating_sub(saved);
+            RecorderState::add(&self.state.bytes_saved, saved);
         }
         RecorderState::set(&self.state.log_bytes, self.log_bytes());
         if let Ok(room) = rustix::fs::statvfs(&self.options.folder) {

@@ -21,8 +21,10 @@ pub struct RecorderState {
     pub chunks_written: AtomicU64,
     /// Their packets.
     pub packets_written: AtomicU64,
-    /// Their bytes.
+    /// Their bytes, with those of index and hashes.
     pub bytes_written: AtomicU64,
+    /// Bytes by which files became smaller when they were compressed.
+    pub bytes_saved: AtomicU64,
     /// Nanoseconds that the last chunk took from its turn to its acknowledgement.
     pub write_ns_last: AtomicU64,
     /// Nanoseconds during which at least one chunk was on its way: never more than have passed.
@@ -84,6 +86,7 @@ impl RecorderState {
             chunks_written: zero(),
             packets_written: zero(),
             bytes_written: zero(),
+            bytes_saved: zero(),
             write_ns_last: zero(),
             write_ns_total: zero(),
             disk_free: zero(),

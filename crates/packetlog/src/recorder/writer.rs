@@ -9,13 +9,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
 
 use super::book::{Book, Urgency};
-use super::chunk::{Block, Chunk};
+use super::chunk::{Block, Chunk, encoder_of, settle_owed};
 use super::disk::{Disk, Way, WriteState};
 use super::fault::RecorderError;
 use super::files::{OpenFile, Series, delete_files};
 use super::options::{Clock, RecorderOptions, WhenFull};
 use super::state::RecorderState;
 use crate::cause::Cause;
+use crate::compact::Encoder;
 use crate::file_name::{FileName, Replacing};
 use crate::index::{
     ALIGNMENT, ClassRow, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, Keys, Trailer, add_row, add_rows,
@@ -34,9 +35,6 @@ const TRY_COUNT: u32 = 3;
 const TRY_PAUSE: Duration = Duration::from_millis(20);
 /// Of all that the log may have a file has at most this part, so that deleting one loses little.
 const FILE_SHARE: u64 = 8;
-
-/// Rows that a trailer and what fills its chunk up have room for.
-const ROW_COUNT_MAX: usize = 840;
 
 /// What the thread is sent.
 #[derive(Debug)]
@@ -102,6 +100,7 @@ pub(super) struct Writer {
     pub(super) closed_bytes: u64,
     pub(super) replacing: Replacing,
     pub(super) compressor: Option<Compressor>,
+    encoder: Option<Encoder>,
     pub(super) asked_disk: Duration,
     /// Up to when writes are counted in the time that the disk was busy.
     busy_since: Duration,
@@ -135,6 +134,8 @@ impl Writer {
         let start = |level| Compressor::start(&options.folder, level, &replacing, counts);
         let compressor = options.compress.map(start).transpose();
         let compressor = compressor.map_err(|error| RecorderError::Thread(error.to_string()))?;
+        let encoder = encoder_of(options.encoding);
+        let encoder = encoder.map_err(|error| RecorderError::Thread(error.to_string()))?;
         let mut writer = Self {
             handle: File::open(&options.folder).ok(),
             book: Book::new(account, names),
@@ -149,6 +150,7 @@ impl Writer {
             closed_bytes,
             replacing,
             compressor,
+            encoder,
             asked_disk: Duration::ZERO,
             busy_since: Duration::ZERO,
             hashes: Vec::new(),
@@ -213,11 +215,12 @@ impl Writer {
             self.close(index);
         }
         self.look_back();
+        if let Some(compressor) = &mut self.compressor {
+            // Who reads captures waits for it; a service that is stopped does not.
+            compressor.finish(self.options.waits);
+        }
         self.ask_disk(true);
         self.tell_account(Urgency::Last);
-        if let Some(compressor) = self.compressor.take() {
-            compressor.finish();
-        }
     }
 
     /// What is kept is on the disk when the recorder ends: what a cache could not get rid of is
@@ -250,6 +253,7 @@ impl Writer {
         since: Duration,
     ) -> Result<Flight, (Box<Chunk>, Cause)> {
         let index = chunk.stream;
+        chunk.encode(self.encoder.as_mut());
         let Some(series) = self.series.get_mut(index) else {
             return Err((chunk, Cause::WriteFailed));
         };
@@ -493,8 +497,10 @@ impl Writer {
             keys,
             trailer: flight.trailer.clone(),
         };
+        let keys_len = self.scratch.len() as u64;
         self.scratch.clear();
         record.put(&mut self.scratch);
+        let side_len = keys_len + self.scratch.len() as u64;
         written = written.and_then(|()| file.index.write_all_at(&self.scratch, file.index_end));
         file.index_end += self.scratch.len() as u64;
         if let Err(error) = written {
@@ -509,7 +515,7 @@ impl Writer {
         let packets = u64::from(flight.chunk.packets);
         RecorderState::add(&self.state.chunks_written, 1);
         RecorderState::add(&self.state.packets_written, packets);
-        RecorderState::add(&self.state.bytes_written, flight.len as u64);
+        RecorderState::add(&self.state.bytes_written, flight.len as u64 + side_len);
         if let Some(stream) = self.state.streams().get(index) {
             RecorderState::add(&stream.packets, packets);
             RecorderState::add(&stream.chunks, 1);
@@ -552,19 +558,5 @@ impl Writer {
         self.state.chunks_queued.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         // Nobody waits for it once the recorder is gone.
         let _ = self.free.send(chunk);
-    }
-}
-
-/// Adds what is owed to the rows of a chunk, as far as its trailer has room; what has none is put
-/// together under the unknown class.
-fn settle_owed(rows: &mut Vec<ClassRow>, owed: &[ClassRow], chunk_len: usize, end: usize) {
-    for row in owed {
-        let is_known = rows.iter().any(|known| known.class == row.class);
-        let fits = rows.len() < ROW_COUNT_MAX && Trailer::len(rows.len() + 2) + end <= chunk_len;
-        if is_known || fits {
-            add_row(rows, row);
-        } else {
-            add_row(rows, &ClassRow { class: ClassRow::UNKNOWN, ..*row });
-        }
     }
 }

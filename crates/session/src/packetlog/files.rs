@@ -31,6 +31,14 @@ choice! {
     }
 }
 
+choice! {
+    /// How packets lie in a block.
+    Encoding: "encoding of packets" {
+        Pcapng = "pcapng", "As in a capture, which Wireshark and tcpdump open";
+        Compact = "compact", "In a fraction of the bytes; only `wirelens packetlog query` reads it";
+    }
+}
+
 /// How a log is written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -68,6 +76,9 @@ pub struct FileSettings {
     /// How class and confidence are stored with a packet.
     #[serde(deserialize_with = "written::choice")]
     pub notes: Notes,
+    /// How packets are encoded.
+    #[serde(deserialize_with = "written::choice")]
+    pub encoding: Encoding,
     /// Compress files once they are complete, with zstd at this level.
     pub compress: Option<i32>,
 }
@@ -87,6 +98,7 @@ impl Default for FileSettings {
             sync: false,
             group_readable: false,
             notes: Notes::Option,
+            encoding: Encoding::Pcapng,
             compress: None,
         }
     }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::LogError;
 use super::desk::{Gauges, Writer};
-use super::files::{Direct, FileSettings, Notes, WhenFull};
+use super::files::{Direct, Encoding, FileSettings, Notes, WhenFull};
 use super::settings::Settings;
 use crate::clock::Clock;
 
@@ -78,6 +78,10 @@ fn options(
         notes: match files.notes {
             Notes::Option => recorder::Notes::Option,
             Notes::Comment => recorder::Notes::Comment,
+        },
+        encoding: match files.encoding {
+            Encoding::Pcapng => recorder::Encoding::Pcapng,
+            Encoding::Compact => recorder::Encoding::Compact,
         },
         ..RecorderOptions::new(folder)
     })
@@ -338,7 +342,7 @@ pub fn lines(
     let share = report.bytes as f64 / tally.seen_bytes.max(1) as f64 * 100.0;
     let _ = writeln!(
         text,
-        "packetlog: {} bytes of log, {share:.2} % of {} on the wire",
+        "packetlog: {} bytes of log with index, {share:.2} % of {} on the wire",
         report.bytes, tally.seen_bytes
     );
     for (cause, count) in &report.lost {

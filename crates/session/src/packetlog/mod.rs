@@ -20,7 +20,7 @@ use std::path::Path;
 use packetlog::Model;
 
 pub use application::{Packetlog, RecordSettings};
-pub use files::{Direct, FileSettings, Notes, WhenFull};
+pub use files::{Direct, Encoding, FileSettings, Notes, WhenFull};
 pub use hindsight::{HINDSIGHT_BYTES, HindsightSettings, Reach};
 pub use listed::{HOSTS, Listed, Listing, SESSIONS};
 pub use named::flow_named;
