@@ -4,11 +4,13 @@ import doctest
 import importlib
 import json
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
 import wirelens
 from command import DEMO, ROOT
+from wirelens.errors import OptionError
 from wirelens.packetlog import PacketModel, SnapshotOptions, judgements, snapshots
 
 STUMP = {
@@ -52,6 +54,46 @@ def test_the_sketch_and_the_table_say_the_same_of_few_flows() -> None:
     assert sketch == rows_of(options.replace(source="exact"))
     assert len(sketch) == 4944
     assert len(sketch[0]) == len(options.columns()) == 65
+
+
+def test_columns_of_states_are_asked_for() -> None:
+    options = SnapshotOptions(states=1024)
+    more = [name for name in options.columns() if name not in SnapshotOptions().columns()]
+    assert len(more) == 41 and "pair_gap_variation" in more
+    assert options.hash(["ip_bytes"]) == SnapshotOptions().hash(["ip_bytes"])
+    assert options.to_json()["states"] == 1024 and "states" not in SnapshotOptions().to_json()
+    with pytest.raises(OptionError, match=r"states: 1000; wanted: 0, or a power of two"):
+        SnapshotOptions(states=1000)
+    with pytest.raises(OptionError, match="states 0"):
+        list(snapshots(DEMO, columns=["pair_flows"]))
+
+
+def test_states_of_connections_agree_with_tshark() -> None:
+    """Packets and payload of both ends, by who sent the SYN, packet by packet."""
+    fields = ["frame.number", "tcp.stream", "ip.src", "ipv6.src", "tcp.srcport", "tcp.len",
+              "tcp.flags"]  # fmt: skip
+    command = ["tshark", "-r", str(DEMO), "-Y", "tcp and not icmp", "-T", "fields"]
+    for name in fields:
+        command += ["-e", name]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    columns = ["flow_client_packets", "flow_server_packets", "flow_client_payload_bytes",
+               "flow_server_payload_bytes", "flow_is_from_client"]  # fmt: skip
+    seen = rows_of(SnapshotOptions(states=65_536), columns=columns)
+    clients: dict[str, tuple[str, str]] = {}
+    sums: dict[str, list[int]] = {}
+    compared = 0
+    for line in told.splitlines():
+        number, stream, address, address6, port, length, flags = line.split("\t")
+        sender = (address or address6, port)
+        if stream not in clients and int(flags, 16) & 0x12 == 2:
+            clients[stream], sums[stream] = sender, [0, 0, 0, 0]
+        if stream in clients:
+            side = int(sender != clients[stream])
+            sums[stream][side] += 1
+            sums[stream][2 + side] += int(length)
+            assert seen[int(number) - 1] == (*sums[stream], 1 - side), line
+            compared += 1
+    assert compared > 3000
 
 
 def test_examples_are_true(monkeypatch: pytest.MonkeyPatch) -> None:

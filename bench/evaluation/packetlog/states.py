@@ -8,8 +8,8 @@ RUNS has `attacks`, `services`, `attacks-quiet` and `attacks-heldout`: data sets
 make`. CAPTURES has `attacks`, `latency`, `services` and `devices`, captures with a MANIFEST.tsv.
 Forests are trained on the first three and on benign captures of services and devices. Folds leave out
 places whole, and runs; the threshold is the one at which so many benign packets of folds are marked,
-places counting the same, and the captures of each. Only then the held-out runs and the places of
-`strangers.py` are read. A row for each set of columns, shape of forest, seed and rate.
+places counting the same, and the captures of each. Only then the held-out runs and the places of `places.py`
+are read. A row for each set of columns, shape of forest, seed and rate.
 """
 
 import json
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
-import strangers
+import places
 from sklearn.metrics import roc_auc_score
 from wirelens.learn.progress import Progress
 from wirelens.packetlog import folds, forest, rows, train, truth
@@ -64,13 +64,13 @@ def settings(names: Sequence[str]) -> list[Setting]:
 
 def benign_weights(found: Rows) -> numpy.ndarray:
     """Of each benign packet what it counts: places the same, and the captures of each."""
-    places = numpy.array(found.places)
+    place_of = numpy.array(found.places)
     weights = numpy.where(found.is_anomalous, 0.0, found.counts)
-    of_captures = numpy.bincount(found.capture_of, weights=weights, minlength=len(places))
+    of_captures = numpy.bincount(found.capture_of, weights=weights, minlength=len(place_of))
     there = of_captures > 0
-    by_place = {place: (there & (places == place)).sum() for place in dict.fromkeys(places[there])}
+    by_place = {place: (there & (place_of == place)).sum() for place in dict.fromkeys(place_of[there])}
     share = numpy.array([1 / by_place[place] if has else 0.0
-                         for place, has in zip(places, there, strict=True)])  # fmt: skip
+                         for place, has in zip(place_of, there, strict=True)])  # fmt: skip
     of_packet = weights / numpy.maximum(of_captures, 1e-300)[found.capture_of]
     return of_packet * share[found.capture_of] / len(by_place)
 
@@ -122,12 +122,14 @@ def of_captures(found: Rows, of_packets: numpy.ndarray) -> numpy.ndarray:
 def at_others(others: Rows, scores: numpy.ndarray, threshold: float) -> dict[str, object]:
     """Places that trained nothing: benign packets marked, and areas by capture."""
     labels = numpy.array([capture.label for capture in others.captures])
-    places = numpy.array([capture.family for capture in others.captures])
+    place_of = numpy.array([capture.family for capture in others.captures])
     marked, mean = of_captures(others, scores > threshold), of_captures(others, scores)
     benign = (labels == BENIGN) & ~numpy.isnan(mean)
-    by_place = {str(place): float(marked[benign & (places == place)].mean())
-                for place in dict.fromkeys(places[benign])}  # fmt: skip
-    weights = numpy.array([1 / (benign & (places == place)).sum() for place in places[benign]])
+    by_place = {str(place): float(marked[benign & (place_of == place)].mean())
+                for place in dict.fromkeys(place_of[benign])}  # fmt: skip
+    weights = numpy.array(
+        [1 / (benign & (place_of == place)).sum() for place in place_of[benign]]
+    )
     areas = {}
     for family in dict.fromkeys(labels[~benign]):
         mine = (labels == family) & ~numpy.isnan(mean)
@@ -151,7 +153,7 @@ def measure(captures: Path, runs: Path) -> list[dict[str, object]]:
     heldout = drawn(truth.captures([runs / "attacks-heldout"]), "heldout")
     others = drawn(
         [Capture(Path(row["path"]), row["file"], row["source_repo"], "file", label=row["label"])
-         for row in strangers.chosen(captures)], "others")  # fmt: skip
+         for row in places.chosen(captures)], "others")  # fmt: skip
     found = []
     for setting in settings(names):
         used = numpy.full(len(training), True) if setting.has_quiet else ~quiet
@@ -207,7 +209,7 @@ def tables(found: Sequence[dict]) -> str:
 def main() -> None:
     out = Path(sys.argv[1])
     if len(sys.argv) > 3:
-        sys.path.insert(0, str(strangers.ROOT / "bench"))
+        sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
         import environment
 
         out.mkdir(parents=True, exist_ok=True)

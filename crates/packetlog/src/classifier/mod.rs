@@ -8,7 +8,7 @@ use std::sync::Arc;
 use engine::sketch::SketchCounts;
 use packet::{Batch, HashSeed};
 
-use crate::features::{ExactCounts, Features, Key, MergedCounts};
+use crate::features::{ExactCounts, Features, Key, MergedCounts, StateCounts};
 use crate::judged::{Basis, PacketVerdict};
 use crate::model::Model;
 use crate::pipeline::Judge;
@@ -51,7 +51,9 @@ pub struct ClassifierCounts {
     pub sketches: Vec<(Key, SketchCounts)>,
     /// The outcome of keys in tables.
     pub tables: Vec<(Key, ExactCounts)>,
-    /// Bytes of sketches, or of what tables hold now.
+    /// The outcome of states, where the model reads any.
+    pub states: Option<StateCounts>,
+    /// Bytes of sketches, or of what tables hold now, and of states.
     pub size_bytes: usize,
 }
 
@@ -128,6 +130,7 @@ impl Classifier {
             merged: self.features.merged_counts(),
             sketches: of_keys.clone().filter_map(sketch).collect(),
             tables: of_keys.filter_map(table).collect(),
+            states: self.features.state_counts(),
             size_bytes: self.features.size_bytes(),
         }
     }

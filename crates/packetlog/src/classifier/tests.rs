@@ -104,6 +104,37 @@ fn flows_are_judged_by_their_forest_and_all_else_by_that_of_packets() {
     }
 }
 
+/// From the third connection of a pair on, packets are of class 1.
+fn model_of_states() -> Arc<Model> {
+    let options = crate::features::FeatureOptions { states: 1024, ..Default::default() };
+    let column = crate::features::Column::named("pair_flows", &options).unwrap();
+    let schema = crate::features::schema_hash(&options, &[column]);
+    let tree = r#"{"feature": [0, -2, -2], "threshold": [2.5, -2, -2], "left": [1, -1, -1],
+        "right": [2, -1, -1], "value": [[1, 1], [1, 0], [0, 1]]}"#;
+    let text = format!(
+        r#"{{"format": "wirelens-packetlog 1", "classes": ["benign", "repeated"],
+        "features": {{"source": "sketch", "window_ns": 10000000, "layers": 2, "buckets": 65536,
+            "keys": ["flow"], "idle_timeout_ns": 120000000000, "flow_count_max": 1048576,
+            "states": 1024}},
+        "columns": ["pair_flows"], "schema": "{schema}",
+        "flow_forest": {{"trees": [{tree}]}}, "packet_forest": {{"trees": [{tree}]}}}}"#
+    );
+    Arc::new(Model::parse(text.as_bytes()).unwrap())
+}
+
+#[test]
+fn states_last_longer_than_the_window_of_sums() {
+    let mut classifier = Classifier::new(model_of_states(), HashSeed::new(1));
+    let minute = 60_000_000_000;
+    let frames: Vec<_> =
+        (0..5).map(|number| (i64::from(number) * minute, udp(1, 40_000 + number))).collect();
+    let judged = judged(&mut classifier, &frames, 2);
+    let classes: Vec<_> = judged.iter().map(|judged| judged.class).collect();
+    assert_eq!(classes, [0, 0, 1, 1, 1]);
+    let states = classifier.counts().states.unwrap();
+    assert_eq!((states.flows.begun, states.pairs.begun, states.flows.evicted), (5, 1, 0));
+}
+
 #[test]
 fn a_flow_that_found_no_place_is_judged_packet_by_packet() {
     let mut classifier = Classifier::new(model("sketch", 16), HashSeed::new(1));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use packet::Span;
 use packet::file::Section;
+use packetlog::features::{PlaceCounts, StateCounts};
 use packetlog::log::RecoveryReport;
 use packetlog::own::Access;
 use packetlog::pipeline::TallyNow;
@@ -285,6 +286,22 @@ const fn hint(cause: Cause) -> &'static str {
     }
 }
 
+/// How many states began, and how many were evicted although they were not idle.
+fn of_states(counts: StateCounts) -> String {
+    let kinds = [
+        ("flows", counts.flows),
+        ("pairs", counts.pairs),
+        ("clients", counts.clients),
+        ("servers", counts.servers),
+    ];
+    let one = |(name, counts): (&str, PlaceCounts)| {
+        let evicted = counts.evicted;
+        let tail = if evicted > 0 { format!(" ({evicted} evicted)") } else { String::new() };
+        format!("{} {name}{tail}", counts.begun)
+    };
+    kinds.map(one).join(", ")
+}
+
 /// The lines at the end.
 pub fn lines(
     tally: &TallyNow,
@@ -314,6 +331,9 @@ pub fn lines(
              on the wire",
             counts.merged.frames, counts.merged.packets
         );
+    }
+    if let Some(states) = counts.states {
+        let _ = writeln!(text, "packetlog: states of {}", of_states(states));
     }
     if let Some(counts) = tally.hindsight {
         let _ = writeln!(
