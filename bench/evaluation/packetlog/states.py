@@ -1,15 +1,15 @@
-"""What states of connections change, beside sums of a second: by folds over places, on held-out runs
-and at places that trained nothing.
+"""What states of connections change, beside sums of a second.
 
     .venv/bin/python bench/evaluation/packetlog/states.py OUT CAPTURES RUNS
     .venv/bin/python bench/evaluation/packetlog/states.py OUT      prints tables of its rows.jsonl
 
-RUNS has `attacks`, `services`, `attacks-quiet` and `attacks-heldout`: data sets of `wirelens testbed
-make`. CAPTURES has `attacks`, `latency`, `services` and `devices`, captures with a MANIFEST.tsv.
-Forests are trained on the first three and on benign captures of services and devices. Folds leave out
-places whole, and runs; the threshold is the one at which so many benign packets of folds are marked,
-places counting the same, and the captures of each. Only then the held-out runs and the places of `places.py`
-are read. A row for each set of columns, shape of forest, seed and rate.
+RUNS has `attacks`, `services`, `attacks-quiet` and `attacks-heldout`: data sets of `wirelens
+testbed make`. CAPTURES has `attacks`, `latency`, `services` and `devices`, captures with a
+MANIFEST.tsv. Forests are trained on the first three and on benign captures of services and devices.
+Folds leave out places whole, and runs; the threshold is the one at which so many benign packets of
+folds are marked, places counting the same, and the captures of each. Only then the held-out runs
+and the places of `places.py` are read. A row for each set of columns, shape of forest, seed and
+rate.
 """
 
 import json
@@ -68,7 +68,8 @@ def benign_weights(found: Rows) -> numpy.ndarray:
     weights = numpy.where(found.is_anomalous, 0.0, found.counts)
     of_captures = numpy.bincount(found.capture_of, weights=weights, minlength=len(place_of))
     there = of_captures > 0
-    by_place = {place: (there & (place_of == place)).sum() for place in dict.fromkeys(place_of[there])}
+    by_place = {place: (there & (place_of == place)).sum()
+                for place in dict.fromkeys(place_of[there])}  # fmt: skip
     share = numpy.array([1 / by_place[place] if has else 0.0
                          for place, has in zip(place_of, there, strict=True)])  # fmt: skip
     of_packet = weights / numpy.maximum(of_captures, 1e-300)[found.capture_of]
@@ -134,7 +135,8 @@ def at_others(others: Rows, scores: numpy.ndarray, threshold: float) -> dict[str
     for family in dict.fromkeys(labels[~benign]):
         mine = (labels == family) & ~numpy.isnan(mean)
         truths = numpy.repeat([0, 1], [benign.sum(), mine.sum()])
-        weight = numpy.concatenate([weights / weights.sum(), numpy.full(mine.sum(), 1 / mine.sum())])
+        each = numpy.full(mine.sum(), 1 / mine.sum())
+        weight = numpy.concatenate([weights / weights.sum(), each])
         both = numpy.concatenate([mean[benign], mean[mine]])
         areas[str(family)] = float(roc_auc_score(truths, both, sample_weight=weight))
     return {"benign_by_place": by_place, "auc_by_family": areas}
@@ -149,7 +151,8 @@ def measure(captures: Path, runs: Path) -> list[dict[str, object]]:
     training = drawn(
         truth.captures([runs / name for name in ("attacks", "services", "attacks-quiet")],
                        [captures / "services", captures / "devices"]), "training")  # fmt: skip
-    quiet = numpy.array([place == "attacks-quiet" for place in training.places])[training.capture_of]
+    is_quiet = numpy.array([place == "attacks-quiet" for place in training.places])
+    quiet = is_quiet[training.capture_of]
     heldout = drawn(truth.captures([runs / "attacks-heldout"]), "heldout")
     others = drawn(
         [Capture(Path(row["path"]), row["file"], row["source_repo"], "file", label=row["label"])

@@ -79,9 +79,8 @@ def sifted(
     # Sums of hosts that count flows need those of flows; and the flow says which forest judges.
     keys = ["flow", *[key for key in kept if key != "flow"]] if "flow" in options.keys else kept
     states = options.states if any(name in state_columns() for name in names) else 0
-    return Model(
-        classes, options.replace(keys=keys, states=states), names, flow_forest, packet_forest, training
-    )
+    options = options.replace(keys=keys, states=states)
+    return Model(classes, options, names, flow_forest, packet_forest, training)
 
 
 def file_of(folder: str | os.PathLike[str]) -> Path:

@@ -5,7 +5,7 @@ use packet::{Span, Timestamp};
 use super::columns;
 use super::flow::FlowCounts;
 
-/// Counts begin anew after this time; those before are remembered for as long again.
+/// Counts start again after this time; the previous ones are remembered for as long.
 pub(super) const PERIOD: Span = Span::from_seconds(30);
 
 /// Counts of this period and of the one before.

@@ -27,7 +27,7 @@ pub use places::PlaceCounts;
 
 use super::columns::MISSING;
 use super::facts::Facts;
-use columns::Known;
+use columns::StateView;
 use flow::{FlowCounts, FlowState, Handshake, PairState};
 use hosts::HostState;
 use places::Places;
@@ -200,7 +200,7 @@ impl States {
             }
         }
         let before = before.filter(|_| !begins);
-        let known = Known {
+        let view = StateView {
             idle_s: before.map(|before| now.since(before).as_seconds_f64() as f32),
             age_s: now.since(flow.first).as_seconds_f64() as f32,
             is_from_client,
@@ -211,7 +211,7 @@ impl States {
             server,
         };
         for (column, values) in self.columns.iter().zip(&mut self.values) {
-            values[at] = column.value(&known);
+            values[at] = column.value(&view);
         }
     }
 }
