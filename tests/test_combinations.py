@@ -290,6 +290,20 @@ COMMANDS = {
                 "--events": ("events.jsonl",), "--threads": ("1",), "--seed": ("1",),
             }.items()
         },
+        # Of a calibration's file, `test_packetlog_calibrate.py` has some.
+        frozenset({"--help", "--read", "--interface", "--output", "--settings", "--calibration"}),
+    ),
+    "packetlog calibrate": Command(
+        ("packetlog", "calibrate", "-o", "calibration.json"),
+        {"captures": (*READ, "--budget", "50%"), "live": (*LIVE, "--budget", "50%")},
+        inputs("captures", live="live") | {
+            # What is calibrated is the matter of `test_packetlog_calibrate.py`.
+            name: Option(values, "", "captures live") for name, values in {
+                "--no-decap": (), "--drop-duplicates": (), "--snapshot-length": ("200",),
+                "--model": ("packetlog",), "--force": (), "--threads": ("1",), "--seed": ("1",),
+                "--quiet": (), "--budget": ("40%",),
+            }.items()
+        } | {"--for": Option(("1s",), "", "live")},
         frozenset({"--help", "--read", "--interface", "--output", "--settings"}),
     ),
 }  # fmt: skip

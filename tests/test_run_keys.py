@@ -51,6 +51,8 @@ KEYS = {
     "packetlog": {
         # What is in a log is the matter of `test_packetlog*.py`.
         "model": ('"packetlog"', "same"), "mode": ('"log-all"', "same"),
+        # No file of this model is there; test_packetlog_calibrate.py makes some.
+        "calibration": ('"none.json"', "refused"),
         "events": ('"more.jsonl"', "same"), "log": ('{ file-time = "1s" }', "same"),
         "hindsight": ('"1s"', "same"), "hindsight-bytes": ('"32M"', "same"),
         "hindsight-reach": ('"host"', "same"),

@@ -11,6 +11,7 @@ from page_rows import RESULTS, ROOT, Missing, Row, number, read, table_rows
 FOLDER = "2026-11-22-amd-epyc-2-cores-packetlog"
 STRANGERS = "2026-11-23-amd-epyc-2-cores-packetlog-strangers"
 VOLUME = "2026-11-26-amd-epyc-2-cores-packetlog-volume-strangers"
+CALIBRATE = "2026-11-26-amd-epyc-2-cores-packetlog-calibrate"
 JUDGED = "s1 and 2 other"
 DEVICES = ("andypitcher", "sprout-uci", "tj-oconnor")
 """Of the benign captures those of devices."""
@@ -80,7 +81,16 @@ def kinds() -> str:
 
 def strangers() -> str:
     """All that `bench/evaluation/packetlog/strangers.py` prints of places that trained nothing."""
-    text = (RESULTS / STRANGERS / "table.md").read_text(encoding="utf-8")
+    return _printed(STRANGERS)
+
+
+def calibration() -> str:
+    """All that `bench/evaluation/packetlog/calibrate.py` prints of the same places."""
+    return _printed(CALIBRATE)
+
+
+def _printed(folder: str) -> str:
+    text = (RESULTS / folder / "table.md").read_text(encoding="utf-8")
     return text.partition("\n\n")[2].rstrip("\n") + "\n"
 
 

@@ -128,6 +128,7 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "packetlog-volume-captures": plain(page_packetlog.volume_captures),
     "packetlog-volume": plain(page_packetlog.volume_modes),
     "packetlog-volume-blocks": plain(page_packetlog.volume_blocks),
+    "packetlog-calibrate": plain(page_packetlog.calibration),
     "packetlog-compared": plain(page_packetlog.compared),
     "packetlog-tried": plain(page_packetlog.tried),
     "packetlog-unknown": plain(page_packetlog.unknown),

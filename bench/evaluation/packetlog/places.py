@@ -7,7 +7,8 @@ data, and whose content is not in a training capture either.
 import csv
 from pathlib import Path
 
-MODEL = Path(__file__).resolve().parents[3] / "models/packetlog"
+ROOT = Path(__file__).resolve().parents[3]
+MODEL = ROOT / "models/packetlog"
 
 
 def trained_on() -> set[str]:

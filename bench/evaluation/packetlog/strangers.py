@@ -22,12 +22,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy
-from places import chosen
+from places import MODEL, chosen
 from wirelens.packetlog import SnapshotOptions, judgements, snapshots
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
-MODEL = ROOT / "models/packetlog"
 JUDGES = ("forest", "first", "volume")
 BINS = {"forest": 50, "first": 24, "volume": 24}
 SEED = 1

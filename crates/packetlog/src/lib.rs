@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod account;
+pub mod calibration;
 mod cause;
 pub mod classifier;
 mod compact;
@@ -21,6 +22,7 @@ pub mod own;
 pub mod pipeline;
 pub mod policy;
 pub mod recorder;
+pub mod score;
 mod section;
 mod uring;
 

@@ -115,6 +115,8 @@ def parser() -> argparse.ArgumentParser:
     judging.add_argument("--model", metavar="DIR|NAME", action="append", required=True,
         help="The model, or the name of a shipped model; with several, such as of other seeds, "
         "mean and spread are reported")  # fmt: skip
+    judging.add_argument("--calibration", metavar="FILE.json", type=Path, help="Thresholds of "
+        "`wirelens packetlog calibrate`, for the one model")  # fmt: skip
     judging.add_argument("--trained-on", metavar="DIR", type=Path, action="append", default=[],
         help="Captures to train baselines on, ports and NetBeacon, for comparison with the "
         "model")  # fmt: skip
@@ -170,6 +172,8 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
 
 def eval_request(asked: argparse.Namespace, typed: Sequence[str]) -> evaluate.Request:
     """What was typed as what is asked of an evaluation."""
+    if asked.calibration is not None and len(asked.model) > 1:
+        raise OptionError("--calibration: several models; wanted: one --model, which it is for")
     return evaluate.Request(
         places=_places(asked),
         benign=asked.benign,
@@ -179,5 +183,6 @@ def eval_request(asked: argparse.Namespace, typed: Sequence[str]) -> evaluate.Re
         output=asked.output,
         table=asked.table,
         plots=asked.plots,
+        calibration=asked.calibration,
         command=f"wirelens eval packetlog {shlex.join(typed)}",
     )

@@ -43,6 +43,8 @@ class Request:
     output: Path | None = None
     table: Path | None = None
     plots: Path | None = None
+    # A file of `wirelens packetlog calibrate`, for the one model.
+    calibration: Path | None = None
     command: str = ""
 
 
@@ -63,7 +65,7 @@ def evaluate(request: Request, progress: Progress) -> EvaluationResult:
     folders = {_name(folder, request.models): folder for folder in request.models}
     models = {name: model.read(folder) for name, folder in folders.items()}
     judges: dict[str, Judge] = {
-        name: of_model(model.file_of(folder)) for name, folder in folders.items()
+        name: of_model(model.file_of(folder), request.calibration) for name, folder in folders.items()
     }
     judges[EVERYTHING] = lambda _, found: numpy.ones(len(found), dtype=bool)
     told: dict[str, Any] = {}
@@ -116,13 +118,15 @@ def values_of(
     return values
 
 
-def of_model(path: Path) -> Judge:
-    """What `wirelens packetlog` does with a model."""
+def of_model(path: Path, calibration: Path | None = None) -> Judge:
+    """What `wirelens packetlog` does with a model, and with its calibration if there is one."""
 
     def judge(capture: Capture, found: Truth) -> Array:
         classes = [
             numpy.asarray(batch.classes)
-            for batch in judgements(capture.path, path, seed=rows.HASH_SEED)
+            for batch in judgements(
+                capture.path, path, seed=rows.HASH_SEED, calibration=calibration
+            )
         ]
         marked = numpy.concatenate([*classes, numpy.zeros(0, dtype=numpy.uint16)]) > 0
         rows.check_count(capture, len(marked), len(found))

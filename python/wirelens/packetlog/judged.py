@@ -88,6 +88,7 @@ def judgements(
     count: int | None = None,
     snaplen: int | None = None,
     seed: int | None = None,
+    calibration: Path | None = None,
 ) -> Iterator[JudgedBatch]:
     """Classifies every packet as `wirelens packetlog` does, in batches of at most 65,536.
 
@@ -107,6 +108,8 @@ def judgements(
         Use only this many bytes of each frame, as if captured with this snapshot length.
     seed
         Seed of the hash that places flows in a sketch, random by default.
+    calibration
+        A file of `wirelens packetlog calibrate` for this model: its thresholds are used.
 
     Yields
     ------
@@ -115,7 +118,7 @@ def judgements(
     Raises
     ------
     ModelError
-        If `model` is missing or invalid.
+        If `model` or `calibration` is missing or invalid, or `calibration` of another model.
     CaptureNotFoundError, CaptureUnreadableError, NotACaptureError, EmptyCaptureError
         If `source` cannot be opened.
     FilterError, FilterUnavailableError
@@ -130,7 +133,7 @@ def judgements(
     """
     inputs = _inputs(source, filter, None, True, count, snaplen)
     found = _wirelens.captures(inputs["names"])
-    reader = _wirelens.judgements({**inputs, "names": found}, model, seed)
+    reader = _wirelens.judgements({**inputs, "names": found}, model, seed, calibration)
     try:
         for batch in reader:
             yield JudgedBatch(batch, [os.fspath(path) for path in found])

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use packet::Span;
+use packetlog::calibration::Budget;
 use session::duration::parse_duration;
 use session::packetlog::{
     Direct, Encoding, FileSettings, HindsightSettings, Listed, Notes, Reach, WhenFull,
+    parse_budget, parse_calibration_time,
 };
 use session::written::parse_bytes;
 
@@ -28,6 +30,8 @@ pub struct PacketlogArguments {
 pub enum PacketlogCommand {
     /// Record packets of an interface, or of captures, selectively by class
     Record(Box<RecordArguments>),
+    /// Set the classifier's thresholds on traffic of this site, for a budget of marked packets
+    Calibrate(Box<CalibrateArguments>),
     /// Switch a running recorder to another mode
     Mode(ModeArguments),
     /// Show the status of a running recorder
@@ -61,6 +65,7 @@ pub struct FolderArguments {
   wirelens packetlog record -i eth0 --hindsight 2s         an anomalous flow from its beginning
   wirelens packetlog record -i eth0 --settings log.toml --mode night
   wirelens packetlog record -i eth0 --model /srv/models/our-traffic
+  wirelens packetlog record -i eth0 --calibration calibration.json
 
 While it runs, `wirelens packetlog mode NAME` changes what is stored, without losing a packet.
 Under resource pressure (disk, buffers, capture) it switches the mode itself, reports this, and
@@ -70,8 +75,8 @@ tcpdump; `wirelens packetlog query` searches them. docs/guide/packetlog.md has t
 The shipped model recognises volume: scans, floods and spoofing. On exploits, credential theft,
 discovery, web attacks and command-and-control traffic of networks that it was not trained on it
 is no better than chance, some log-in attempts are found, and it marks 5 to 15 % of benign
-packets there, in short captures more. Train a model on your own traffic with `wirelens train
-packetlog`.
+packets there, in short captures more. `wirelens packetlog calibrate` sets the thresholds for a
+budget of marked packets on your own traffic; `wirelens train packetlog` trains a model on it.
 
 The exit status is 1 if packets that should be stored are not in the log.")]
 pub struct RecordArguments {
@@ -87,6 +92,9 @@ pub struct RecordArguments {
     /// Folder of a model of `wirelens train packetlog`, or the name of a shipped model
     #[arg(short = 'm', long, value_name = "DIR", default_value = "packetlog")]
     pub model: PathBuf,
+    /// Thresholds for this site: a file of `wirelens packetlog calibrate`, of the same model
+    #[arg(long, value_name = "FILE.json")]
+    pub calibration: Option<PathBuf>,
     /// Mode to begin in; `wirelens packetlog modes` lists them
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub mode: String,
@@ -105,6 +113,47 @@ pub struct RecordArguments {
     /// How long packets wait.
     #[command(flatten)]
     pub hindsight: HindsightArguments,
+}
+
+/// Arguments of `wirelens packetlog calibrate`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens packetlog calibrate -i eth0 --for 1h --budget 2%
+  wirelens packetlog calibrate -r monday.pcap -r tuesday.pcap -o office.json
+  wirelens packetlog record -i eth0 --calibration calibration.json
+
+No labels are needed. The threshold is the lowest one at which the expected share of marked
+packets of a block of time is within the budget (conformal risk control), if later blocks are
+exchangeable with the calibrated ones: benign traffic of the same site at similar times. Blocks
+with far more marked packets than the others may hold an attack; they are left out and listed.
+While it records, `packetlog record --calibration` warns if traffic changes. Ctrl-C ends the
+calibration early. docs/guide/packetlog.md has the details.")]
+pub struct CalibrateArguments {
+    /// Which frames to read.
+    #[command(flatten)]
+    pub input: InputArguments,
+    /// Listen on this interface instead of reading captures; any listens on all
+    #[arg(short = 'i', long = "interface", value_name = "NAME")]
+    pub interface: Option<String>,
+    /// How long to listen, at most 7d
+    #[arg(long = "for", value_name = "DURATION", default_value = "1h", requires = "interface")]
+    #[arg(value_parser = parse_calibration_time)]
+    pub time: Span,
+    /// Share of benign packets that may be marked, 0.1% to 50%
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = parse_budget)]
+    pub budget: Budget,
+    /// File to write
+    #[arg(short = 'o', long = "output", value_name = "FILE", default_value = "calibration.json")]
+    pub output: PathBuf,
+    /// Replace FILE if it exists
+    #[arg(long)]
+    pub force: bool,
+    /// Folder of a model of `wirelens train packetlog`, or the name of a shipped model
+    #[arg(short = 'm', long, value_name = "DIR", default_value = "packetlog")]
+    pub model: PathBuf,
+    /// File with your own modes, in TOML: what they store is estimated, too
+    #[arg(long, value_name = "FILE.toml")]
+    pub settings: Option<PathBuf>,
 }
 
 /// How long packets wait before they are truncated.

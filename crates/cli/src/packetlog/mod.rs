@@ -1,6 +1,7 @@
 //! `wirelens packetlog`: packets kept as their class deserves, and found again.
 
 pub mod args;
+mod calibrate;
 mod query;
 mod record;
 mod stats;
@@ -73,6 +74,7 @@ impl From<LogError> for Failure {
 pub(crate) fn run(arguments: &PacketlogArguments) -> Result<Status, Failure> {
     match &arguments.command {
         PacketlogCommand::Record(arguments) => record::run(arguments),
+        PacketlogCommand::Calibrate(arguments) => calibrate::run(arguments),
         PacketlogCommand::Mode(arguments) => steer::mode(arguments),
         PacketlogCommand::Status(arguments) => steer::status(arguments),
         PacketlogCommand::Modes(arguments) => steer::modes(arguments),

@@ -1,10 +1,10 @@
 //! `wirelens packetlog record`: packets into a log.
 
-use std::sync::Arc;
+use std::path::Path;
 
 use capture::live::LiveSource;
 use session::packetlog::settings::Settings;
-use session::packetlog::{Ask, Packetlog, ReadError, read_model};
+use session::packetlog::{Ask, PacketModel, Packetlog, ReadError, read_calibration, read_model};
 use session::reading::OpenSources;
 
 use super::args::RecordArguments;
@@ -42,13 +42,14 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
 /// What was typed.
 fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
     let settings = Settings::read(arguments.settings.as_deref())?;
-    let model = read_model(&arguments.model).map_err(|error| match error {
-        ReadError::Model(error) => error.into(),
-        ReadError::File(_) => Failure::error(error),
-    })?;
+    let model = model(&arguments.model)?;
+    let calibration = arguments.calibration.as_deref();
+    let calibration = calibration.map(|path| read_calibration(path, &model)).transpose();
+    let calibration = calibration.map_err(|why| Failure::usage(format!("--calibration: {why}")))?;
     Ok(Ask {
         folder: arguments.folder.clone(),
-        model: Arc::new(model),
+        model: model.model,
+        calibration,
         model_name: arguments.model.display().to_string(),
         mode: arguments.mode.clone(),
         settings,
@@ -56,6 +57,14 @@ fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
         hindsight: arguments.hindsight.settings(),
         is_fixed: arguments.fixed_mode,
         events: arguments.events.clone(),
+    })
+}
+
+/// The model that is meant.
+pub(super) fn model(asked: &Path) -> Result<PacketModel, Failure> {
+    read_model(asked).map_err(|error| match error {
+        ReadError::Model(error) => error.into(),
+        ReadError::File(_) => Failure::error(error),
     })
 }
 

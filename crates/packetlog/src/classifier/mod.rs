@@ -12,14 +12,16 @@ use crate::features::{ExactCounts, Features, Key, MergedCounts, StateCounts};
 use crate::judged::{Basis, PacketVerdict};
 use crate::model::Model;
 use crate::pipeline::Judge;
+use crate::score::{ForestThresholds, ScoreStep, Threshold};
 
 /// Finds of each packet what class of traffic it is of.
 ///
 /// The flow forest judges a packet of whose flow anything is kept, which is any packet with an IP
 /// header for which the sketch, or the table, has a place; the packet forest judges the others,
 /// such as ARP. (Of a model whose keys are hosts alone it is the first of them that decides.) The
-/// class is that of the highest probability, and of several such the first. What is judged does
-/// not depend on how packets are cut into batches.
+/// class is that of the highest probability, and of several such the first; with thresholds of a
+/// calibration it is the most probable anomalous class of packets whose score is above them, and
+/// the first class of others. What is judged does not depend on how packets are cut into batches.
 pub struct Classifier {
     model: Arc<Model>,
     features: Features,
@@ -27,6 +29,9 @@ pub struct Classifier {
     by_flow: Vec<u16>,
     by_packet: Vec<u16>,
     scores: Vec<f64>,
+    thresholds: Option<ForestThresholds>,
+    /// Of each packet of the batch, where there are thresholds.
+    steps: Vec<ScoreStep>,
     judged_by_flow: u64,
     judged_by_packet: u64,
     without_key: u64,
@@ -68,16 +73,33 @@ impl Classifier {
             by_flow: Vec::new(),
             by_packet: Vec::new(),
             scores: Vec::new(),
+            thresholds: None,
+            steps: Vec::new(),
             judged_by_flow: 0,
             judged_by_packet: 0,
             without_key: 0,
         }
     }
 
+    /// Decides by these thresholds from here on, and keeps the score of each packet.
+    #[must_use]
+    pub fn with_thresholds(self, thresholds: ForestThresholds) -> Self {
+        Self { thresholds: Some(thresholds), ..self }
+    }
+
+    /// The scores of the packets of the last batch, in order; none without thresholds.
+    #[must_use]
+    pub fn scores(&self) -> &[ScoreStep] {
+        &self.steps
+    }
+
     /// One [`PacketVerdict`] for each record of the batch, in order; `judged` is cleared first.
     pub fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
         judged.clear();
-        let Self { model, features, by_flow, by_packet, scores, .. } = self;
+        self.steps.clear();
+        let Self { model, features, by_flow, by_packet, scores, thresholds, steps, .. } = self;
+        let of_flow = thresholds.map(|thresholds| thresholds.flow);
+        let of_packet = thresholds.map(|thresholds| thresholds.packet);
         let (mut flow_count, mut packet_count, mut without_key) = (0, 0, 0);
         features.take(batch, |_, snapshots| {
             by_flow.clear();
@@ -95,12 +117,22 @@ impl Classifier {
             }
             flow_count += by_flow.len() as u64;
             packet_count += by_packet.len() as u64;
+            if thresholds.is_some() {
+                steps.resize(judged.len(), ScoreStep::default());
+            }
             let judged = &mut judged[first..];
-            for (forest, rows) in
-                [(model.flow_forest(), &*by_flow), (model.packet_forest(), &*by_packet)]
-            {
+            for (forest, rows, threshold) in [
+                (model.flow_forest(), &*by_flow, of_flow),
+                (model.packet_forest(), &*by_packet, of_packet),
+            ] {
                 forest.score(snapshots.values(), rows, scores);
-                decide(rows, scores, forest.class_count(), judged);
+                match threshold {
+                    None => decide(rows, scores, forest.class_count(), judged),
+                    Some(threshold) => {
+                        let steps = &mut steps[first..];
+                        decide_by(threshold, rows, scores, forest.class_count(), judged, steps);
+                    }
+                }
             }
         });
         self.judged_by_flow += flow_count;
@@ -154,5 +186,33 @@ fn decide(rows: &[u16], scores: &[f64], class_count: usize, judged: &mut [Packet
             }
         }
         (judged.class, judged.confidence) = (class, highest as f32);
+    }
+}
+
+/// Of each row its score, and by the threshold the first class or the most probable other one.
+#[allow(clippy::cast_possible_truncation)]
+fn decide_by(
+    threshold: Threshold,
+    rows: &[u16],
+    scores: &[f64],
+    class_count: usize,
+    judged: &mut [PacketVerdict],
+    steps: &mut [ScoreStep],
+) {
+    for (&row, scores) in rows.iter().zip(scores.chunks_exact(class_count)) {
+        let row = usize::from(row);
+        let (Some(judged), Some(step)) = (judged.get_mut(row), steps.get_mut(row)) else {
+            continue;
+        };
+        let (mut class, mut highest) = (0, f64::NEG_INFINITY);
+        for (at, &score) in (0u16..).zip(scores).skip(1) {
+            if score > highest {
+                (class, highest) = (at, score);
+            }
+        }
+        let first = scores.first().copied().unwrap_or_default();
+        *step = ScoreStep::of(highest - first);
+        (judged.class, judged.confidence) =
+            if threshold.marks(*step) { (class, highest as f32) } else { (0, first as f32) };
     }
 }

@@ -8,12 +8,16 @@ use std::sync::Arc;
 use engine::columns::{Field, Kind as Holds, Value};
 use engine::run::Control;
 use model::numeric::BLOCK_ROWS;
-use packet::{HashSeed, Source as _};
+use model::sums::sha256;
+use packet::Source as _;
+use packetlog::calibration::CalibrationJudge;
 use packetlog::model::FILE_LEN_MAX;
-use packetlog::{Basis, Classifier, Model, PacketVerdict};
+use packetlog::pipeline::Judge as _;
+use packetlog::{Basis, Model, PacketVerdict};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use session::flows::RunTotals;
+use session::packetlog::{PacketModel, read_calibration};
 use session::reading::{InputRequest, Inputs, OpenSources, hash_seed};
 
 use crate::options::{InputOptions, seed};
@@ -42,7 +46,7 @@ impl PacketForests {
     /// Reads a model's file and checks all of it.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Ok(Self { model: py.detach(|| load(&path))? })
+        Ok(Self { model: py.detach(|| load(&path))?.model })
     }
 
     /// Names of the classes.
@@ -112,7 +116,7 @@ impl PacketForests {
     }
 }
 
-fn load(path: &Path) -> Result<Arc<Model>, Refusal> {
+fn load(path: &Path) -> Result<PacketModel, Refusal> {
     let refused = |error: &dyn std::fmt::Display| {
         Refusal::new(Kind::Model, format_args!("{}: {error}", path.display()))
     };
@@ -120,34 +124,40 @@ fn load(path: &Path) -> Result<Arc<Model>, Refusal> {
     File::open(path)
         .and_then(|file| file.take(FILE_LEN_MAX as u64 + 1).read_to_end(&mut text))
         .map_err(|error| refused(&error))?;
-    Model::parse(&text).map(Arc::new).map_err(|error| refused(&error))
+    let model = Model::parse(&text).map(Arc::new).map_err(|error| refused(&error))?;
+    Ok(PacketModel { model, sha256: sha256(&text) })
 }
 
 /// Starts judging packets, capture by capture; each capture has flows of its own.
 #[pyfunction]
-#[pyo3(signature = (inputs, model, number))]
+#[pyo3(signature = (inputs, model, number, calibration))]
 pub(crate) fn judgements(
     py: Python<'_>,
     inputs: InputOptions,
     model: PathBuf,
     number: Option<i128>,
+    calibration: Option<PathBuf>,
 ) -> PyResult<Reader> {
     let model = py.detach(|| load(&model))?;
+    let calibration = calibration.map(|path| read_calibration(&path, &model)).transpose();
+    let calibration = calibration.map_err(|why| Refusal::new(Kind::Model, why))?;
     let seed = hash_seed(seed(number)?);
     let inputs = inputs.request()?;
-    Reader::start(py, &ROWS, move |control, outlet| read(&model, seed, &inputs, &control, outlet))
+    Reader::start(py, &ROWS, move |control, outlet| {
+        let judge = || CalibrationJudge::new(Arc::clone(&model.model), seed, calibration.as_ref());
+        read(&judge, &inputs, &control, outlet)
+    })
 }
 
 fn read(
-    model: &Arc<Model>,
-    seed: HashSeed,
+    begin: &dyn Fn() -> CalibrationJudge,
     inputs: &InputRequest,
     control: &Arc<Control>,
     outlet: &Outlet,
 ) -> Result<Ending, Refusal> {
     let mut out = RowsOut::new(outlet, &ROWS);
     let ending = read_each(inputs, control, outlet, |file, one, opened| {
-        judge(Classifier::new(Arc::clone(model), seed), file, one, opened, &mut out)
+        judge(begin(), file, one, opened, &mut out)
     })?;
     out.finish()?;
     Ok(ending)
@@ -155,7 +165,7 @@ fn read(
 
 /// Judges the packets of one capture.
 fn judge(
-    mut classifier: Classifier,
+    mut classifier: CalibrationJudge,
     file: u32,
     inputs: &Inputs,
     opened: OpenSources,

@@ -12,7 +12,10 @@ use serde::Deserialize;
 
 use super::recording::{Ask, Recording, RunOf};
 use super::settings::Settings;
-use super::{FileSettings, HINDSIGHT_BYTES, HindsightSettings, NEEDS, Reach, metrics, read_model};
+use super::{
+    FileSettings, HINDSIGHT_BYTES, HindsightSettings, NEEDS, Reach, metrics, read_calibration,
+    read_model,
+};
 use crate::application::{
     Application, Closing, Counting, Opening, Refusal, Site, Wants, Watcher, Watchers,
 };
@@ -31,6 +34,8 @@ pub struct RecordSettings {
     pub output: PathBuf,
     /// Folder of a model, or the name of one that ships.
     pub model: PathBuf,
+    /// A file of `wirelens packetlog calibrate`, for this model.
+    pub calibration: Option<PathBuf>,
     /// The mode to begin in.
     pub mode: String,
     /// A file with modes, priorities and limits of one's own.
@@ -57,6 +62,7 @@ impl Default for RecordSettings {
         Self {
             output: PathBuf::from(FOLDER),
             model: PathBuf::from("packetlog"),
+            calibration: None,
             mode: String::from("default"),
             settings: None,
             fixed_mode: false,
@@ -94,6 +100,8 @@ impl Application for Packetlog {
 # output = \"packetlog\"
 # Folder of a model of `wirelens train packetlog`, or the name of a shipped model.
 # model = \"packetlog\"
+# Thresholds for this site, a file of `wirelens packetlog calibrate` with the same model.
+# calibration = \"calibration.json\"
 # Initial mode: default, log-all, log-partial, log-sampled, log-minimum, or one of your own.
 # mode = \"default\"
 # A file with your own modes, priorities and limits, in TOML.
@@ -118,6 +126,7 @@ impl Application for Packetlog {
 
     fn ready(settings: RecordSettings, _: &Site<'_>) -> Result<Self, Refusal> {
         let RecordSettings { hindsight, hindsight_bytes, hindsight_reach, .. } = settings;
+        let calibration = settings.calibration.clone();
         let hindsight =
             HindsightSettings { time: hindsight, bytes: hindsight_bytes, reach: hindsight_reach };
         hindsight.options().map_err(|(key, wanted)| Refusal::of(key, wanted))?;
@@ -125,7 +134,9 @@ impl Application for Packetlog {
             settings;
         let model_name = model.display().to_string();
         let model = read_model(&model).map_err(|error| Refusal::of("model", error))?;
-        let model = Arc::new(model);
+        let calibration = calibration.map(|path| read_calibration(&path, &model)).transpose();
+        let calibration = calibration.map_err(|why| Refusal::of("calibration", why))?;
+        let model = model.model;
         let own = Settings::read(settings.as_deref());
         let own = own.map_err(|error| Refusal::of("settings", error))?;
         if !(2..=4096).contains(&log.blocks) {
@@ -138,6 +149,7 @@ impl Application for Packetlog {
             folder: output,
             model: Arc::clone(&model),
             model_name,
+            calibration,
             mode,
             settings: own,
             files: log,
@@ -179,6 +191,7 @@ impl Application for Packetlog {
             is_live,
             tell: is_told,
             tell_recovered: opening.tell,
+            tell_drift: opening.tell,
         };
         let recording = Recording::begin(self.ask, run, &opening.interfaces);
         let recording = recording.map_err(Refusal::new)?;

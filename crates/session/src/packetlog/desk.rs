@@ -7,12 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use capture::report::Progress;
+use packetlog::calibration::DriftState;
 use packetlog::manager::{Cause, Decision, Manager, Shortage, Signals};
 use packetlog::pipeline::Tally;
 use packetlog::policy::{Granularity, KernelControl};
 use serde_json::{Value, json};
 
 use super::LogError;
+use super::drift;
 use super::events::Events;
 use super::settings::Settings;
 use crate::clock::Clock;
@@ -91,6 +93,7 @@ pub struct Desk {
     tally: Arc<Tally>,
     progress: Arc<Progress>,
     work: Arc<Work>,
+    drift: Option<Arc<DriftState>>,
     writer: Box<dyn Writer>,
     clock: Clock,
     started: Instant,
@@ -115,6 +118,8 @@ pub struct DeskInputs {
     pub progress: Arc<Progress>,
     /// How busy the packets' thread is.
     pub work: Arc<Work>,
+    /// How traffic compares with what was calibrated.
+    pub drift: Option<Arc<DriftState>>,
     /// The log.
     pub writer: Box<dyn Writer>,
     /// Time outside of event time.
@@ -144,7 +149,7 @@ impl Desk {
         let limits = settings.limits.clone();
         let limits = if is_fixed { limits.only_warnings() } else { limits };
         let manager = Manager::new(limits, levels, mode);
-        let DeskInputs { switch, tally, progress, work, writer, clock } = watched;
+        let DeskInputs { switch, tally, progress, work, drift, writer, clock } = watched;
         let started = (clock.now)();
         let mark = Mark {
             at: started,
@@ -157,7 +162,19 @@ impl Desk {
         };
         let state = Mutex::new(State { manager, mark, events, switch_ns: None });
         let classes = classes.to_vec();
-        Self { settings, classes, switch, tally, progress, work, writer, clock, started, state }
+        Self {
+            settings,
+            classes,
+            switch,
+            tally,
+            progress,
+            work,
+            drift,
+            writer,
+            clock,
+            started,
+            state,
+        }
     }
 
     /// Looks at the resources, and does what is to be done. `at` is when somebody gave a sign.
@@ -288,6 +305,7 @@ impl Desk {
                 "early": counts.early,
                 "clock_steps": counts.clock_steps,
             })),
+            "calibration": self.drift.as_ref().map(|state| drift::status(&state.counts())),
             "classes": self.classes_json(),
             "disk_free": gauges.disk_free,
             "queue": gauges.queue,
@@ -365,6 +383,7 @@ mod tests {
             tally: Arc::default(),
             progress: Arc::default(),
             work: Arc::default(),
+            drift: None,
             writer: Box::new(Fixed(gauges)),
             clock: CLOCK,
         };

@@ -1,7 +1,10 @@
 //! A recorder of packets with all that steers it: settings, resources, events, operators.
 
 mod application;
+mod calibrate;
+mod calibration;
 pub mod desk;
+mod drift;
 pub mod events;
 mod files;
 mod hindsight;
@@ -16,10 +19,17 @@ pub mod socket;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
+use model::sums::sha256;
 use packetlog::Model;
 
 pub use application::{Packetlog, RecordSettings};
+pub use calibrate::{
+    CalibrateSettings, CalibrationReport, Calibrator, ModeVolume, parse_budget,
+    parse_calibration_time,
+};
+pub use calibration::{CalibrationSpan, read_calibration};
 pub use files::{Direct, Encoding, FileSettings, Notes, WhenFull};
 pub use hindsight::{HINDSIGHT_BYTES, HindsightSettings, Reach};
 pub use listed::{HOSTS, Listed, Listing, SESSIONS};
@@ -92,15 +102,25 @@ impl From<ModelError> for ReadError {
     }
 }
 
+/// A model that was read, and the hash of its file.
+#[derive(Clone)]
+pub struct PacketModel {
+    /// The model.
+    pub model: Arc<Model>,
+    /// SHA-256 of its `model.json`, in hexadecimal digits.
+    pub sha256: String,
+}
+
 /// Reads the model in a folder, or the one of this name that ships; one that was changed after
 /// training is none.
 ///
 /// # Errors
 /// [`ReadError`]
-pub fn read_model(asked: &Path) -> Result<Model, ReadError> {
+pub fn read_model(asked: &Path) -> Result<PacketModel, ReadError> {
     let files = MODEL.find(asked)?;
     let bytes = MODEL.read_sealed(&files, MODEL.marker, packetlog::model::FILE_LEN_MAX)?;
-    Model::parse(&bytes).map_err(|error| {
+    let model = Model::parse(&bytes).map_err(|error| {
         ReadError::File(format!("{}: {error}", files.path(MODEL.marker).display()))
-    })
+    })?;
+    Ok(PacketModel { model: Arc::new(model), sha256: sha256(&bytes) })
 }

@@ -11,18 +11,19 @@ use engine::Stage as _;
 use engine::run::{Control, spawn_free};
 use packet::file::{Interface, InterfaceStatistics};
 use packet::{Batch, Frame, HashSeed};
+use packetlog::calibration::{Calibration, CalibrationJudge, DriftCounts, DriftState};
 use packetlog::hindsight::{Hindsight, HindsightOptions};
 use packetlog::pipeline::{KeepOutcome, Keeper, Pipeline, TallyNow};
 use packetlog::policy::{Granularity, Switch, Table};
 use packetlog::recorder::{Recorder, RecorderReport, RecorderState};
-use packetlog::{Classifier, ClassifierCounts, Model, PacketVerdict};
+use packetlog::{ClassifierCounts, Model, PacketVerdict};
 use serde_json::json;
 
 use super::desk::{self, Desk, DeskInputs, Work};
 use super::events::Events;
 use super::settings::Settings;
 use super::socket::Socket;
-use super::{FileSettings, HindsightSettings, LogError, Tell, WhenFull, log};
+use super::{FileSettings, HindsightSettings, LogError, Tell, WhenFull, drift, log};
 use crate::clock::Clock;
 
 /// The resources are checked this often, in any case.
@@ -36,6 +37,8 @@ pub struct Ask {
     pub model: Arc<Model>,
     /// What the model is called in events.
     pub model_name: String,
+    /// Thresholds of the site, if it was calibrated.
+    pub calibration: Option<Calibration>,
     /// The mode to begin in.
     pub mode: String,
     /// Modes, priorities and limits.
@@ -66,11 +69,15 @@ pub(super) struct RunOf {
     pub(super) tell: Option<Tell>,
     /// Tells people what a recorder before had left unfinished.
     pub(super) tell_recovered: Option<Tell>,
+    /// Prints warnings that traffic is not as calibrated.
+    pub(super) tell_drift: Option<Tell>,
 }
 
 /// A log that is recorded.
 pub(super) struct Recording {
-    pipeline: Pipeline<Classifier, Book>,
+    pipeline: Pipeline<CalibrationJudge, Book>,
+    drift: Option<Arc<DriftState>>,
+    tell_drift: Option<Tell>,
     desk: Arc<Desk>,
     work: Arc<Work>,
     state: Arc<RecorderState>,
@@ -118,9 +125,11 @@ impl Recording {
     /// [`LogError`]
     pub(super) fn begin(ask: Ask, run: RunOf, interfaces: &[Interface]) -> Result<Self, LogError> {
         let hindsight = ask.hindsight()?.map(|options| Hindsight::new(options, run.seed));
+        let calibration = ask.calibration;
         let Ask { folder, model, model_name, mode, mut settings, files, is_fixed, events, .. } =
             ask;
-        let RunOf { seed, progress, control, clock, is_live, tell, tell_recovered } = run;
+        let RunOf { seed, progress, control, clock, is_live, tell, tell_recovered, tell_drift } =
+            run;
         settings.limits.overwrites |= files.when_full == WhenFull::Overwrite;
         let table = desk::table(&settings, model.classes(), &mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
@@ -141,7 +150,8 @@ impl Recording {
         let events = named.map_or_else(own, Ok)?;
         let switch = Arc::new(Switch::new(&mode, table));
         let work = Arc::new(Work::default());
-        let classifier = Classifier::new(Arc::clone(&model), seed);
+        let judge = CalibrationJudge::new(Arc::clone(&model), seed, calibration.as_ref());
+        let drift = judge.drift();
         let wake = Arc::new(Wake::new(clock));
         let state = recorder.state();
         let book = Book {
@@ -152,13 +162,14 @@ impl Recording {
             stop: control.flag(),
             last: Seen::default(),
         };
-        let pipeline = Pipeline::new(classifier, book, Arc::clone(&switch), seed);
+        let pipeline = Pipeline::new(judge, book, Arc::clone(&switch), seed);
         let pipeline = pipeline.with_hindsight(hindsight);
         let watched = DeskInputs {
             switch,
             tally: pipeline.tally(),
             progress,
             work: Arc::clone(&work),
+            drift: drift.clone(),
             writer: Box::new(log::Watcher::new(Arc::clone(&state), &files)),
             clock,
         };
@@ -167,7 +178,19 @@ impl Recording {
         let socket = Socket::listen(&folder, Arc::clone(&desk))?;
         let manager = Managing::start(Arc::clone(&desk), wake, clock);
         desk.event("begin", json!({"mode": mode, "model": model_name}));
-        Ok(Self { pipeline, desk, work, state, model, folder, clock, manager, socket })
+        Ok(Self {
+            pipeline,
+            drift,
+            tell_drift,
+            desk,
+            work,
+            state,
+            model,
+            folder,
+            clock,
+            manager,
+            socket,
+        })
     }
 
     /// Packets that it has taken in.
@@ -185,6 +208,7 @@ impl Recording {
     pub(super) fn take_in(&mut self, batch: &Batch<'_>) {
         let begun = (self.clock.now)();
         self.pipeline.on_batch(batch);
+        self.warn_of_drift();
         self.work.add((self.clock.now)().saturating_duration_since(begun));
     }
 
@@ -205,7 +229,19 @@ impl Recording {
     ) {
         let begun = (self.clock.now)();
         self.pipeline.keep(batch, steer);
+        self.warn_of_drift();
         self.work.add((self.clock.now)().saturating_duration_since(begun));
+    }
+
+    /// Says what was noticed since the last batch.
+    fn warn_of_drift(&self) {
+        let Some(state) = &self.drift else { return };
+        for warning in state.warnings() {
+            self.desk.event("calibration", drift::event(&warning));
+            if let Some(tell) = self.tell_drift {
+                tell(&drift::line(&warning));
+            }
+        }
     }
 
     /// The input has ended; `was_cut` says that it was before it did so by itself.
@@ -213,17 +249,17 @@ impl Recording {
     /// # Errors
     /// [`LogError`]: the log could not be finished.
     pub(super) fn finish(self, was_cut: bool) -> Result<RecordingOutcome, LogError> {
-        let Self { pipeline, desk, state, model, folder, manager, socket, .. } = self;
+        let Self { pipeline, drift, desk, state, model, folder, manager, socket, .. } = self;
         drop(manager);
         drop(socket);
         let tally = pipeline.tally();
         // What waits is kept first.
-        let (classifier, book) = pipeline.into_parts();
+        let (judge, book) = pipeline.into_parts();
         let tally = tally.now();
         let report = book.recorder.finish().map_err(LogError::error)?;
         desk.event("end", log::report_json(&report));
-        let counts = classifier.counts();
-        Ok(RecordingOutcome { tally, counts, report, model, folder, state, desk, was_cut })
+        let (counts, drift) = (judge.counts(), drift.map(|state| state.counts()));
+        Ok(RecordingOutcome { tally, counts, drift, report, model, folder, state, desk, was_cut })
     }
 }
 
@@ -233,6 +269,7 @@ pub(super) struct RecordingOutcome {
     pub(super) tally: TallyNow,
     /// How they were judged.
     pub(super) counts: ClassifierCounts,
+    drift: Option<DriftCounts>,
     report: RecorderReport,
     model: Arc<Model>,
     folder: PathBuf,
@@ -245,7 +282,8 @@ impl RecordingOutcome {
     /// The closing lines.
     #[must_use]
     pub(super) fn lines(&self) -> String {
-        log::lines(&self.tally, &self.counts, &self.report, &self.model)
+        let lines = log::lines(&self.tally, &self.counts, &self.report, &self.model);
+        lines + &self.drift.as_ref().map(drift::lines).unwrap_or_default()
     }
 
     /// Checks that every packet that was seen was judged, and kept, passed over or lost. How many
