@@ -101,7 +101,9 @@ def moved(attack: Path, into: Path, folder: Path) -> Path:
     return out
 
 
-def measured(place: str, part: str, some: Sequence[Path], rest: Sequence[Path], folder: Path) -> Row:
+def measured(
+    place: str, part: str, some: Sequence[Path], rest: Sequence[Path], folder: Path
+) -> Row:
     found = calibrate(some, folder)
     marked, count = recorded(rest, folder)
     more: Row = {"rest_packets": count, "before": marked / count}

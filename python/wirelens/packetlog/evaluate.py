@@ -65,7 +65,8 @@ def evaluate(request: Request, progress: Progress) -> EvaluationResult:
     folders = {_name(folder, request.models): folder for folder in request.models}
     models = {name: model.read(folder) for name, folder in folders.items()}
     judges: dict[str, Judge] = {
-        name: of_model(model.file_of(folder), request.calibration) for name, folder in folders.items()
+        name: of_model(model.file_of(folder), request.calibration)
+        for name, folder in folders.items()
     }
     judges[EVERYTHING] = lambda _, found: numpy.ones(len(found), dtype=bool)
     told: dict[str, Any] = {}

@@ -283,7 +283,7 @@ mod tests {
             ("\"flow\": 0.", "\"flow\": 7.", "threshold.flow: 7."),
             ("\"shares\": [", "\"shares\": [0.1,", "drift.shares: "),
             ("\"edges\": [", "\"edges\": [2000,", "drift.edges: "),
-            ("\"period_s\": 1", "\"period_s\": 0.1", "drift: wanted"),
+            ("\"period_s\": 1", "\"period_s\": -1", "drift: wanted"),
         ] {
             assert!(text.contains(from), "{from}: {text}");
             let refused = parse(&text.replacen(from, to, 1), &model).unwrap_err();
