@@ -28,6 +28,8 @@ _CAPTURES = {
     "captures/demo.pcapng": DEMO,
     "day/demo.pcapng": DEMO,
     "folder/demo.pcapng": DEMO,
+    "monday.pcap": DEMO,
+    "tuesday.pcap": _SAMPLES / "attacks/lan.pcapng.gz",
     "one.pcap": _SAMPLES / "congestion/before.pcapng.gz",
     "before.pcap": _SAMPLES / "congestion/before.pcapng.gz",
     "after.pcap": _SAMPLES / "congestion/after.pcapng.gz",

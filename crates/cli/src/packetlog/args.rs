@@ -119,7 +119,7 @@ pub struct RecordArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   wirelens packetlog calibrate -i eth0 --for 1h --budget 2%
-  wirelens packetlog calibrate -r monday.pcap -r tuesday.pcap -o office.json
+  wirelens packetlog calibrate -r monday.pcap -r tuesday.pcap --budget 5% -o office.json
   wirelens packetlog record -i eth0 --calibration calibration.json
 
 No labels are needed. The threshold is the lowest one at which the expected share of marked
