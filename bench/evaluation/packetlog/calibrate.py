@@ -19,15 +19,14 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import kept_rows
 import numpy
 from places import ROOT, chosen
 
-sys.path.insert(0, str(ROOT / "bench"))
 PROGRAM = Path(os.environ.get("WIRELENS", ROOT / "target/release/wirelens"))
 BUDGET = 0.02
 DRAWS = 4
@@ -226,21 +225,5 @@ def tables(rows: Sequence[Row]) -> str:
     return "\n".join([*place_table(rows), *of_attacks]) + "\n"
 
 
-def main() -> None:
-    out = Path(sys.argv[1])
-    if len(sys.argv) > 2:
-        import environment
-
-        out.mkdir(parents=True, exist_ok=True)
-        rows = measure(Path(sys.argv[2]))
-        (out / "rows.jsonl").write_text("".join(json.dumps(mine) + "\n" for mine in rows))
-        facts = environment.facts([], 1)
-        (out / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
-    rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
-    made = tables(rows)
-    (out / "table.md").write_text(f"# Calibration at places that trained nothing\n\n{made}")
-    print(made, end="")
-
-
 if __name__ == "__main__":
-    main()
+    kept_rows.show("Calibration at places that trained nothing", tables, measure)

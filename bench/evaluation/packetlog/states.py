@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import kept_rows
 import numpy
 import places
 from sklearn.metrics import roc_auc_score
@@ -209,22 +210,5 @@ def tables(found: Sequence[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    out = Path(sys.argv[1])
-    if len(sys.argv) > 3:
-        sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-        import environment
-
-        out.mkdir(parents=True, exist_ok=True)
-        found = measure(Path(sys.argv[2]), Path(sys.argv[3]))
-        (out / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
-        facts = environment.facts([], len(SEEDS))
-        (out / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
-    found = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
-    made = tables(found)
-    (out / "table.md").write_text(f"# States beside sums\n\n{made}")
-    print(made, end="")
-
-
 if __name__ == "__main__":
-    main()
+    kept_rows.show("States beside sums", tables, measure, len(SEEDS))

@@ -16,17 +16,14 @@ Areas under the ROC curve are those of packets, captures of a family counting th
 of benign captures and the captures of each. Intervals are of 1,000 draws of captures.
 """
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import kept_rows
 import numpy
 from places import MODEL, chosen
 from wirelens.packetlog import SnapshotOptions, judgements, snapshots
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
 JUDGES = ("forest", "first", "volume")
 BINS = {"forest": 50, "first": 24, "volume": 24}
 SEED = 1
@@ -159,21 +156,5 @@ def tables(rows: Sequence[Row]) -> str:
     return "\n".join(text) + "\n"
 
 
-def main() -> None:
-    out = Path(sys.argv[1])
-    if len(sys.argv) > 2:
-        import environment
-
-        out.mkdir(parents=True, exist_ok=True)
-        rows = measure(Path(sys.argv[2]))
-        (out / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        facts = environment.facts([], 1)
-        (out / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
-    rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
-    made = tables(rows)
-    (out / "table.md").write_text(f"# At places that trained nothing\n\n{made}")
-    print(made, end="")
-
-
 if __name__ == "__main__":
-    main()
+    kept_rows.show("At places that trained nothing", tables, measure)

@@ -21,12 +21,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from places import chosen
+from places import MODEL, ROOT, chosen
 
-ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "bench"))
 WIRELENS = ROOT / "target/release/wirelens"
-MODEL = ROOT / "models/packetlog"
 MODES = ("default", "log-all", "log-partial", "log-sampled", "log-minimum")
 ENCODINGS = ("pcapng", "compact")
 # The level that `wirelens packetlog compress` has without --level.

@@ -78,7 +78,7 @@ def sifted(
     kept = [key for key in options.keys if any(name.startswith(f"{key}_") for name in names)]
     # Sums of hosts that count flows need those of flows; and the flow says which forest judges.
     keys = ["flow", *[key for key in kept if key != "flow"]] if "flow" in options.keys else kept
-    states = options.states if any(name in state_columns() for name in names) else 0
+    states = options.states if not state_columns().isdisjoint(names) else 0
     options = options.replace(keys=keys, states=states)
     return Model(classes, options, names, flow_forest, packet_forest, training)
 

@@ -179,14 +179,21 @@ impl Judge for Classifier {
 fn decide(rows: &[u16], scores: &[f64], class_count: usize, judged: &mut [PacketVerdict]) {
     for (&row, scores) in rows.iter().zip(scores.chunks_exact(class_count)) {
         let Some(judged) = judged.get_mut(usize::from(row)) else { continue };
-        let (mut class, mut highest) = (0, f64::NEG_INFINITY);
-        for (at, &score) in (0u16..).zip(scores) {
-            if score > highest {
-                (class, highest) = (at, score);
-            }
-        }
+        let (class, highest) = most_probable((0..).zip(scores));
         (judged.class, judged.confidence) = (class, highest as f32);
     }
+}
+
+/// The class of the highest probability, of several such the first.
+#[inline(always)]
+fn most_probable<'a>(scores: impl Iterator<Item = (u16, &'a f64)>) -> (u16, f64) {
+    let (mut class, mut highest) = (0, f64::NEG_INFINITY);
+    for (at, &score) in scores {
+        if score > highest {
+            (class, highest) = (at, score);
+        }
+    }
+    (class, highest)
 }
 
 /// Of each row its score, and by the threshold the first class or the most probable other one.
@@ -204,12 +211,7 @@ fn decide_by(
         let (Some(judged), Some(step)) = (judged.get_mut(row), steps.get_mut(row)) else {
             continue;
         };
-        let (mut class, mut highest) = (0, f64::NEG_INFINITY);
-        for (at, &score) in (0u16..).zip(scores).skip(1) {
-            if score > highest {
-                (class, highest) = (at, score);
-            }
-        }
+        let (class, highest) = most_probable((0..).zip(scores).skip(1));
         let first = scores.first().copied().unwrap_or_default();
         *step = ScoreStep::of(highest - first);
         (judged.class, judged.confidence) =

@@ -25,15 +25,16 @@ pub enum Column {
 /// What a column of `f32` holds where the packet has no such thing.
 pub const MISSING: f32 = -1.0;
 
-macro_rules! packet_columns {
-    ($($variant:ident, $name:literal, $about:literal, $value:expr;)*) => {
-        /// A number of a packet alone.
+/// An enum of columns, each with its name and what it means.
+macro_rules! named_columns {
+    ($(#[$doc:meta])* $columns:ident: $($variant:ident, $name:literal, $about:literal;)*) => {
+        $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum PacketColumn {
+        pub enum $columns {
             $(#[doc = $about] $variant,)*
         }
 
-        impl PacketColumn {
+        impl $columns {
             /// Every one, in their order.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
@@ -48,7 +49,19 @@ macro_rules! packet_columns {
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => $about,)* }
             }
+        }
+    };
+}
+pub(super) use named_columns;
 
+macro_rules! packet_columns {
+    ($($variant:ident, $name:literal, $about:literal, $value:expr;)*) => {
+        named_columns! {
+            /// A number of a packet alone.
+            PacketColumn: $($variant, $name, $about;)*
+        }
+
+        impl PacketColumn {
             /// Of each packet its value. What differs from column to column is asked once.
             #[allow(clippy::cast_precision_loss)]
             pub(super) fn fill(self, facts: &[Facts], values: &mut [f32]) {

@@ -459,10 +459,14 @@ pub(crate) fn host_hash(seed: HashSeed, frame: &Frame<'_>, key: Key) -> Option<u
 
 #[inline(never)]
 fn other_host_hash(seed: HashSeed, frame: &Frame<'_>, key: Key) -> Option<u64> {
-    Some(match host(frame, key)? {
+    host(frame, key).map(|address| address_hash(seed, address))
+}
+
+fn address_hash(seed: HashSeed, address: IpAddr) -> u64 {
+    match address {
         IpAddr::V4(address) => seed.hash_words(address.to_bits().into(), 4),
         IpAddr::V6(address) => address.to_bits().key_hash(seed),
-    })
+    }
 }
 
 /// A packet's host as a table of flows holds it.
@@ -474,11 +478,16 @@ fn end(frame: &Frame<'_>, key: Key) -> Option<(FlowKey, FlowDirection)> {
 #[inline]
 fn host(frame: &Frame<'_>, key: Key) -> Option<IpAddr> {
     let (source, destination) = if frame.record.layers.network == Network::Arp {
-        let arp = Arp::new(frame.from_offset(frame.record.layers.network_offset)).ok()?;
-        let address = |bytes: &[u8]| bytes.first_chunk::<4>().map(|&octets| octets.into());
-        (address(arp.sender_protocol())?, address(arp.target_protocol())?)
+        arp_addresses(frame)?
     } else {
         frame.ip_addresses()?
     };
     Some(if key == Key::Source { source } else { destination })
+}
+
+/// Who asks and about whom, by the header of ARP for IPv4.
+fn arp_addresses(frame: &Frame<'_>) -> Option<(IpAddr, IpAddr)> {
+    let arp = Arp::new(frame.from_offset(frame.record.layers.network_offset)).ok()?;
+    let address = |bytes: &[u8]| bytes.first_chunk::<4>().map(|&octets| octets.into());
+    Some((address(arp.sender_protocol())?, address(arp.target_protocol())?))
 }

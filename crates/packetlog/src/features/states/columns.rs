@@ -2,7 +2,7 @@
 
 use super::flow::{FlowState, Gaps, Handshake, PairState};
 use super::hosts::HostState;
-use crate::features::columns::MISSING;
+use crate::features::columns::{MISSING, named_columns};
 
 /// What is known when a packet has arrived, the packet included.
 pub(super) struct StateView<'a> {
@@ -19,31 +19,15 @@ pub(super) struct StateView<'a> {
 
 macro_rules! state_columns {
     ($($variant:ident, $name:literal, $about:literal, $value:expr;)*) => {
-        /// A number of what is known of a flow, of its hosts, and of both together.
-        ///
-        /// The **client** began the flow, the **server** is the other end. A **pair** is a client,
-        /// a server, its port and the protocol.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum StateColumn {
-            $(#[doc = $about] $variant,)*
+        named_columns! {
+            /// A number of what is known of a flow, of its hosts, and of both together.
+            ///
+            /// The **client** began the flow, the **server** is the other end. A **pair** is a
+            /// client, a server, its port and the protocol.
+            StateColumn: $($variant, $name, $about;)*
         }
 
         impl StateColumn {
-            /// Every one, in their order.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            /// Its name.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// What it means, in a sentence.
-            #[must_use]
-            pub const fn about(self) -> &'static str {
-                match self { $(Self::$variant => $about,)* }
-            }
-
             pub(super) fn value(self, view: &StateView<'_>) -> f32 {
                 match self { $(Self::$variant => {
                     let of: fn(&StateView<'_>) -> f32 = $value;
@@ -159,14 +143,6 @@ state_columns! {
         |view| view.server.fraction(|of| of.counts.half_open);
     ServerRefused, "server_refused_fraction", "Of these flows those that were refused.",
         |view| view.server.fraction(|of| of.counts.refused);
-}
-
-impl StateColumn {
-    /// The column of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|column| column.name() == name)
-    }
 }
 
 const fn yes(is_so: bool) -> f32 {

@@ -13,10 +13,8 @@ mod places;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
-
 use model::numeric::BLOCK_ROWS;
-use packet::wire::arp::Arp;
+use packet::wire::tcp::TcpFlags;
 use packet::{
     Batch, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Layers, Network, Protocol,
     Record, Span, Timestamp,
@@ -27,15 +25,16 @@ pub use places::PlaceCounts;
 
 use super::columns::MISSING;
 use super::facts::Facts;
+use super::{address_hash, arp_addresses};
 use columns::StateView;
 use flow::{FlowCounts, FlowState, Handshake, PairState};
 use hosts::HostState;
 use places::Places;
 
-const TCP_FIN: u8 = 1;
-const TCP_SYN: u8 = 2;
-const TCP_RST: u8 = 4;
-const TCP_ACK: u8 = 16;
+const TCP_FIN: u8 = TcpFlags::FIN.bits() as u8;
+const TCP_SYN: u8 = TcpFlags::SYN.bits() as u8;
+const TCP_RST: u8 = TcpFlags::RST.bits() as u8;
+const TCP_ACK: u8 = TcpFlags::ACK.bits() as u8;
 
 /// Below it are the ports of services that need privileges (RFC 6335: system ports).
 const SYSTEM_PORTS_END: u16 = 1_024;
@@ -195,7 +194,7 @@ impl States {
         pair.payload_bytes[usize::from(!is_from_client)] += u64::from(packet.payload_bytes);
         news.tell(&mut pair.counts);
         for host in [&mut *client, &mut *server] {
-            if let Some(period) = host.of_begin(now, flow.first) {
+            if let Some(period) = host.of_begin(flow.first) {
                 news.tell(&mut period.counts);
             }
         }
@@ -403,21 +402,12 @@ const fn is_server_port(sender: u16, receiver: u16) -> bool {
         || (sender < EPHEMERAL_PORTS_START && receiver >= EPHEMERAL_PORTS_START)
 }
 
-fn address_hash(seed: HashSeed, address: IpAddr) -> u64 {
-    match address {
-        IpAddr::V4(address) => seed.hash_words(address.to_bits().into(), 4),
-        IpAddr::V6(address) => address.to_bits().key_hash(seed),
-    }
-}
-
 /// Who asks and who is asked, as a key of a flow.
 #[cold]
 fn arp_key(frame: &Frame<'_>) -> Option<(FlowKey, FlowDirection)> {
     if frame.record.layers.network != Network::Arp {
         return None;
     }
-    let arp = Arp::new(frame.from_offset(frame.record.layers.network_offset)).ok()?;
-    let address = |bytes: &[u8]| bytes.first_chunk::<4>().map(|&octets| IpAddr::from(octets));
-    let (sender, target) = (address(arp.sender_protocol())?, address(arp.target_protocol())?);
+    let (sender, target) = arp_addresses(frame)?;
     Some(FlowKey::from_tuple(sender, target, 0, 0, ARP_PROTOCOL))
 }

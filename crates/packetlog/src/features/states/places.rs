@@ -57,6 +57,7 @@ impl<S: Copy + Default> Places<S> {
     /// The state of a hash if there is one.
     #[inline]
     pub(super) fn get(&self, hash: u64) -> Option<&S> {
+        let hash = hash.max(1);
         let set = self.sets.get(self.set_of(hash))?;
         set.iter().find(|place| place.hash == hash).map(|place| &place.state)
     }
