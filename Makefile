@@ -13,11 +13,13 @@ DEMO := testdata/demo.pcapng
 WIDE_DATA := ../shared/data
 PYTHON_CODE := $(wildcard python testbed tests tools bench)
 
-# $(call pytest,MARKS): the tests of tests/ with these marks. That there is none, pytest's
-# status 5, is said and no failure.
+# $(call pytest,MARKS,OPTIONS): the tests of tests/ with these marks. That there is none, pytest's
+# status 5, is said and no failure. Files of tests run side by side where $(SIDE_BY_SIDE) is given;
+# tests that send traffic in real time have the machine for themselves.
+SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
 define pytest
 if compgen -G 'tests/test_*.py' >/dev/null; then \
-	.venv/bin/python -m pytest tests -rs -m '$(1)' || [ $$? -eq 5 ]; \
+	.venv/bin/python -m pytest tests -rs $(2) -m '$(1)' || [ $$? -eq 5 ]; \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
@@ -118,11 +120,11 @@ test-checked: ## tests of tables and states again, in which a state that cannot 
 		-p wirelens-names
 
 python-test: python
-	@$(call pytest,not wide and not testbed and not train and not ns3 and not web and not portable)
+	@$(call pytest,not wide and not testbed and not train and not ns3 and not web and not portable,$(SIDE_BY_SIDE))
 
 test-train: build python ## models of scikit-learn, LightGBM, XGBoost and PyTorch, scored by both sides
 	@bash tools/setup.sh train
-	@$(call pytest,train)
+	@$(call pytest,train,$(SIDE_BY_SIDE))
 
 test-live: python ## the testbed's own runs, traffic in network namespaces; skipped without root
 	@if [ "$$(id -u)" -ne 0 ]; then echo 'test-live: SKIPPED: it takes root'; \
@@ -162,7 +164,7 @@ test-wide: ## the tests that read the captures in ../shared/data; skipped where 
 
 wide-tests: python
 	cargo test --release --workspace --locked --no-fail-fast -- --ignored
-	@$(call pytest,wide)
+	@$(call pytest,wide,$(SIDE_BY_SIDE))
 
 lint: ## format, clippy, ruff and mypy; changes nothing
 	@bash tools/setup.sh test

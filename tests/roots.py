@@ -3,6 +3,7 @@
 They are kept below `target/`.
 """
 
+import fcntl
 import shutil
 import subprocess
 from pathlib import Path
@@ -23,8 +24,13 @@ ENVIRONMENT = {
 def kept(name: str, *options: str) -> Path:
     """The folder `target/debian-NAME`, where NAME begins with the version; nobody may change it."""
     folder = ROOT / "target" / f"debian-{name}"
-    if folder.is_dir():
-        return folder
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        # Tests of two files may want it at the same time.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return folder if folder.is_dir() else _made(folder, name, *options)
+
+
+def _made(folder: Path, name: str, *options: str) -> Path:
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     command = ["debootstrap", "--variant=minbase", *options, SUITES[name[:2]], partial]

@@ -257,6 +257,56 @@ def test_a_threshold_marks_as_many_benign_packets_as_may_be():
     assert untouched.threshold == 0.5
 
 
+def test_benign_packets_count_by_place_and_by_capture():
+    """Packets of one place are half of the rate, however few; captures of a place likewise."""
+    import numpy
+    from wirelens.packetlog import folds
+    from wirelens.packetlog.rows import Rows
+    from wirelens.packetlog.truth import Capture
+
+    captures = [Capture(Path(name), name, family, kind) for name, family, kind in (
+        ("a", "runs/0000", "attacks"), ("b", "runs/0001", "attacks"), ("c", "ntop/nDPI", "file"),
+    )]  # fmt: skip
+    capture_of = numpy.array([0, 0, 0, 0, 1, 2, 2])
+    is_attack = numpy.array([0, 0, 0, 1, 0, 0, 0])
+    counts = numpy.array([1.0, 1.0, 8.0, 5.0, 7.0, 1.0, 3.0])
+    rows = Rows(["benign", "scan"], {}, captures, numpy.zeros((7, 1)), numpy.ones(7, bool),
+                is_attack, capture_of, counts)  # fmt: skip
+    weights = folds.benign_weights(rows)
+    assert numpy.allclose(weights, [0.025, 0.025, 0.2, 0, 0.25, 0.125, 0.375])
+    marked = numpy.array([1, 0, 0, 1, 1, 1, 0], dtype=bool)
+    assert folds.false_alarms(rows, marked) == pytest.approx(0.4)
+    by_place = folds.false_alarms_by_place(rows, marked)
+    assert by_place == pytest.approx({"runs": 0.55, "ntop": 0.25})
+
+
+def test_places_are_held_out_by_the_hash_of_their_names(tmp_path, capsys):
+    import hashlib
+
+    owners = [f"owner{number}" for number in range(12)]
+    def digest(name):
+        return int(hashlib.sha256(name.encode()).hexdigest(), 16)
+
+    wanted = sorted(name for name in owners if digest(name) % 3 == 0)
+    assert 0 < len(wanted) < len(owners)
+    benign = tmp_path / "benign"
+    benign.mkdir()
+    lines = ["file\tlabel\tsource_repo"]
+    for name in owners:
+        (benign / f"{name}.pcapng").symlink_to(ROOT / "testdata/demo.pcapng")
+        lines.append(f"{name}.pcapng\tbenign\t{name}/captures")
+    (benign / "MANIFEST.tsv").write_text("\n".join(lines) + "\n")
+    asked = ("train", "-r", ATTACKS, "--benign", benign, "--rows-max", 4000)
+    run(*asked, "-o", tmp_path / "m", "--hold-out-places", 3, *QUICK)
+    facts = json.loads((tmp_path / "m/model.json").read_text())["training"]
+    assert facts["places_held_out"] == wanted
+    assert facts["captures"] == 1 + len(owners) - len(wanted)
+    card = (tmp_path / "m/card.md").read_text()
+    said = f"One place in 3 trained nothing, chosen by the hash of its name: {', '.join(wanted)}."
+    assert said in card
+    assert not any(f"| {name} |" in card for name in wanted)
+
+
 @pytest.mark.parametrize("threshold", [0.0, 0.03, 0.3, 0.5, 0.8, 1.0])
 def test_moved_leaves_say_a_half_where_the_threshold_was(threshold):
     import numpy

@@ -1,7 +1,8 @@
 """Captures of places that trained nothing of the packet log's model, by MANIFEST.tsv.
 
-Chosen are captures of `attacks` and `latency` whose source is not in the card's table of training
-data, and whose content is not in a training capture either.
+Chosen are captures whose source is not in the card's table of training data, and whose content is
+not in a training capture either: those of places without benign captures, and those that
+`wirelens train packetlog --hold-out-places` left out.
 """
 
 import csv
@@ -9,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / "models/packetlog"
+KINDS = ("attacks", "latency", "services", "devices")
 
 
 def trained_on() -> set[str]:
@@ -26,14 +28,16 @@ def listed(folder: Path) -> list[dict[str, str]]:
 def chosen(data: Path) -> list[dict[str, str]]:
     """Captures of places that trained nothing."""
     known = trained_on()
-    places = (data / "services", data / "devices")
-    learned = {row["sha1_blob"] for place in places if (place / "MANIFEST.tsv").exists()
-               for row in listed(place)}  # fmt: skip
+    kinds = [kind for kind in KINDS if (data / kind / "MANIFEST.tsv").exists()]
+    table = {kind: listed(data / kind) for kind in kinds}
+    def owner(row: dict[str, str]) -> str:
+        return row["source_repo"].partition("/")[0]
+
+    learned = {row["sha1_blob"] for rows in table.values() for row in rows if owner(row) in known}
     found = []
-    for kind in ("attacks", "latency"):
-        for row in listed(data / kind):
-            is_known = row["source_repo"].partition("/")[0] in known
-            if not is_known and row["sha1_blob"] not in learned:
+    for kind, rows in table.items():
+        for row in rows:
+            if owner(row) not in known and row["sha1_blob"] not in learned:
                 learned.add(row["sha1_blob"])
                 label = row["label"] if kind == "attacks" else "benign"
                 path = data / kind / row["file"]

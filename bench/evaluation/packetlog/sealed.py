@@ -81,7 +81,7 @@ def digest(files: Iterable[Path]) -> str:
 
 
 def record(model: Path, runs: Sequence[Path], asked_by: str, purpose: str) -> None:
-    """Appends the row of one reading; who asked and for what must be said."""
+    """Appends the row of one reading of runs or captures; who asked and for what must be said."""
     for name, text in (("--asked-by", asked_by), ("--purpose", purpose)):
         if not text.strip() or any(mark in text for mark in "\t\n\r"):
             raise Refusal(f"{name} is {text!r}, wanted some words on one line")
@@ -90,7 +90,7 @@ def record(model: Path, runs: Sequence[Path], asked_by: str, purpose: str) -> No
         model.parent.name,
         hashlib.sha256(model.read_bytes()).hexdigest(),
         len(runs),
-        digest(run / "run.json" for run in runs),
+        digest(run / "run.json" if run.is_dir() else run for run in runs),
         asked_by.strip(),
         purpose.strip(),
     )

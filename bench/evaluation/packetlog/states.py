@@ -63,26 +63,9 @@ def settings(names: Sequence[str]) -> list[Setting]:
     ]
 
 
-def benign_weights(found: Rows) -> numpy.ndarray:
-    """Of each benign packet what it counts: places the same, and the captures of each."""
-    place_of = numpy.array(found.places)
-    weights = numpy.where(found.is_anomalous, 0.0, found.counts)
-    of_captures = numpy.bincount(found.capture_of, weights=weights, minlength=len(place_of))
-    there = of_captures > 0
-    by_place = {place: (there & (place_of == place)).sum()
-                for place in dict.fromkeys(place_of[there])}  # fmt: skip
-    share = numpy.array([1 / by_place[place] if has else 0.0
-                         for place, has in zip(place_of, there, strict=True)])  # fmt: skip
-    of_packet = weights / numpy.maximum(of_captures, 1e-300)[found.capture_of]
-    return of_packet * share[found.capture_of] / len(by_place)
-
-
 def folds_of(found: Rows, seed: int) -> numpy.ndarray:
     """Of each packet its fold; places of captures are in one fold, and so is each run."""
-    groups = [
-        capture.family if capture.kind != "file" else capture.family.partition("/")[0]
-        for capture in found.captures
-    ]
+    groups = [capture.fold_group for capture in found.captures]
     distinct = sorted(set(groups))
     order = numpy.random.default_rng(seed).permutation(len(distinct))
     fold = {distinct[at]: number % FOLDS for number, at in enumerate(order)}
@@ -107,7 +90,7 @@ def thresholds(found: Rows, setting: Setting, used: numpy.ndarray, how: tuple[Sh
         mine = fold == number
         model = grown(found, setting.columns, used & ~mine, how)
         scores[mine] = model.predict_proba(values(found, setting.columns)[mine])[:, 1]
-    weights = benign_weights(found)
+    weights = folds.benign_weights(found)
     order = numpy.argsort(-scores)
     above = numpy.cumsum(weights[order])
     return {rate: float(scores[order][numpy.searchsorted(above, rate)]) for rate in RATES}

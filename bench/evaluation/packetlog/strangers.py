@@ -1,26 +1,30 @@
 """What the forest that ships marks at places that trained nothing, by family of attacks.
 
-    .venv/bin/python bench/evaluation/packetlog/strangers.py OUT DATA
+    ASKED_BY=NAME PURPOSE=TEXT .venv/bin/python bench/evaluation/packetlog/strangers.py OUT DATA
     .venv/bin/python bench/evaluation/packetlog/strangers.py OUT    prints tables of its rows.jsonl
 
 DATA has `attacks`, `latency`, `services` and `devices`, captures with a MANIFEST.tsv. Judged are
-captures of `attacks` and `latency` whose source is not in the card's table of training data, and
-whose content is not in a training capture either. A row a capture: packets, how many are marked,
-and histograms of what each judge says of its packets:
+all captures whose source is not in the card's table of training data, and whose content is not in
+a training capture either; places that `--hold-out-places` left out are among them. So each reading
+is a row of `readings.tsv`, written first, as `sealed.py` says. A row a capture: packets, how many
+are marked, and histograms of what each judge says of its packets:
 
 - forest: the probability of `anomalous`
 - first: how early in its flow a packet comes, which marks whatever is new
 - volume: packets of its sender within the second
 
 Areas under the ROC curve are those of packets, captures of a family counting the same; so do places
-of benign captures and the captures of each. Intervals are of 1,000 draws of captures.
+of benign captures and the captures of each. Intervals are of 1,000 draws of captures. *By capture*
+is the area over captures, each scored by the mean of the forest's probability over its packets.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import kept_rows
 import numpy
+import sealed
 from places import MODEL, chosen
 from wirelens.packetlog import SnapshotOptions, judgements, snapshots
 
@@ -58,7 +62,11 @@ def judged(path: Path) -> tuple[int, dict[str, list[int]]]:
 
 def measure(data: Path) -> list[Row]:
     rows = []
-    for capture in chosen(data):
+    captures = chosen(data)
+    files = [Path(capture["path"]) for capture in captures]
+    asked_by, purpose = os.environ.get("ASKED_BY", ""), os.environ.get("PURPOSE", "")
+    sealed.record(MODEL / "model.json", files, asked_by, purpose)
+    for capture in captures:
         marked, bins = judged(Path(capture["path"]))
         packets = sum(bins["forest"])
         if packets:
@@ -104,6 +112,17 @@ def areas(benign: Sequence[Row], mine: Sequence[Row], judge: str) -> tuple[float
     return plain, float(low), float(high)
 
 
+def area_by_capture(benign: Sequence[Row], mine: Sequence[Row]) -> float:
+    """Area under the ROC curve of captures, scored by their mean probability."""
+    middles = (numpy.arange(BINS["forest"]) + 0.5) / BINS["forest"]
+    of_benign, of_mine = (
+        numpy.array([middles @ row["bins"]["forest"] / row["packets"] for row in some])
+        for some in (benign, mine)
+    )
+    above = (of_mine[:, None] > of_benign) + (of_mine[:, None] == of_benign) / 2
+    return float((above @ weights(benign)).mean())
+
+
 def share(rows: Sequence[Row], weight: numpy.ndarray) -> float:
     """Of packets the part that is marked, captures weighted."""
     parts = numpy.array([row["marked"] / row["packets"] for row in rows])
@@ -133,6 +152,7 @@ def attack_table(rows: Sequence[Row], benign: Sequence[Row]) -> list[str]:
         "packets",
         "marked, mean of captures",
         *(f"AUC, {judge}" for judge in JUDGES),
+        "AUC by capture",
     ]
     lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
     for family in sorted({str(row["label"]) for row in rows}):
@@ -142,6 +162,7 @@ def attack_table(rows: Sequence[Row], benign: Sequence[Row]) -> list[str]:
         for judge in JUDGES:
             plain, low, high = areas(benign, mine, judge)
             cells.append(f"{plain:.2f} ({low:.2f}–{high:.2f})" if len(mine) > 1 else f"{plain:.2f}")
+        cells.append(f"{area_by_capture(benign, mine):.2f}")
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 

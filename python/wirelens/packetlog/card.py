@@ -101,7 +101,17 @@ def _data(request: "Request", outcome: "Outcome") -> str:
 {_TRUTH[request.use]} {len(rows)} packets were drawn,
 equally from the labels and roles of each capture. In training, families of captures have equal
 weight, and so do attacks. The last column is by folds, as under Quality.
-"""
+{_held_out(request, outcome)}"""
+
+
+def _held_out(request: "Request", outcome: "Outcome") -> str:
+    if not request.places_per_held_out:
+        return ""
+    names = ", ".join(outcome.held_out) or "none of those that were given"
+    return (
+        f"\nOne place in {request.places_per_held_out} trained nothing, chosen by the hash of its "
+        f"name: {names}.\n"
+    )
 
 
 def _quality(request: "Request", outcome: "Outcome") -> str:
@@ -132,7 +142,7 @@ def _quality(request: "Request", outcome: "Outcome") -> str:
     return f"""## Quality
 
 {how}: each packet was classified by a forest trained without its capture{without}.
-Means over attacks; of {request.first_class} packets over families of captures.
+Means over attacks; of {request.first_class} packets over places, and the captures of each.
 {_choice(request, outcome)}
 Precision is of the captures as they are, in which the class is more common than elsewhere;
 if it were {measure.RARE:.0%} of packets, precision would be

@@ -36,7 +36,7 @@ class Plan:
 
 
 def plan(rows: Rows, fold_count: int, set_count: int, seed: int) -> Plan:
-    """Folds of families of captures, and sets of attacks, one of each family if there are.
+    """Folds of places and runs, and sets of attacks, one of each family if there are.
 
     Where there are too few captures, each is cut in time. That flatters: parts of a capture are
     more alike than captures are.
@@ -58,7 +58,7 @@ def plan(rows: Rows, fold_count: int, set_count: int, seed: int) -> Plan:
 def _is_few(rows: Rows, fold_count: int) -> bool:
     """Whether there would be folds without which nothing benign, or no attack, is left."""
     for is_mine in (rows.is_anomalous, ~rows.is_anomalous):
-        there = {rows.captures[int(at)].family for at in numpy.unique(rows.capture_of[is_mine])}
+        there = {rows.captures[int(at)].fold_group for at in numpy.unique(rows.capture_of[is_mine])}
         if is_mine.any() and len(there) < fold_count:
             return True
     return False
@@ -74,13 +74,14 @@ def _in_time(rows: Rows, fold_count: int) -> Array:
 
 
 def _by_family(rows: Rows, fold_count: int, seed: int) -> Array:
-    """Of each row the fold of its family of captures; each data set is spread evenly."""
+    """Of each row the fold of its run, or of its place; each data set is spread evenly."""
     random = numpy.random.default_rng([seed, fold_count])
-    families = sorted({capture.family for capture in rows.captures})
+    families = sorted({capture.fold_group for capture in rows.captures})
     drawn = [families[int(at)] for at in random.permutation(len(families))]
     drawn.sort(key=lambda family: family.partition("/")[0])
     fold_of = {family: index % fold_count for index, family in enumerate(drawn)}
-    return numpy.array([fold_of[capture.family] for capture in rows.captures])[rows.capture_of]
+    groups = [fold_of[capture.fold_group] for capture in rows.captures]
+    return numpy.array(groups)[rows.capture_of]
 
 
 def packet_weights(rows: Rows, weight: float, is_used: Array | None = None) -> Array:
@@ -174,28 +175,37 @@ def recalls(rows: Rows, is_marked: Array, codes: Sequence[int] | None = None) ->
     return found
 
 
+def benign_weights(rows: Rows) -> Array:
+    """Of each benign packet what it counts: places the same, and so do the captures of each.
+
+    A place is a data set of runs, or whoever made the captures. Fifty runs of one testbed say
+    less of the next network than three captures of three networks do.
+    """
+    weights = numpy.where(rows.is_anomalous, 0.0, rows.counts)
+    of_captures = numpy.bincount(rows.capture_of, weights=weights, minlength=len(rows.captures))
+    has_benign = of_captures > 0
+    names, place_of = numpy.unique(rows.places, return_inverse=True)
+    captures = numpy.bincount(place_of, weights=has_benign, minlength=len(names))
+    shares = has_benign / numpy.maximum(captures, 1)[place_of] / max(int((captures > 0).sum()), 1)
+    parts: Array = weights * (shares / numpy.maximum(of_captures, 1e-300))[rows.capture_of]
+    return parts
+
+
 def false_alarms(rows: Rows, is_marked: Array) -> float:
-    """The part of benign packets that was marked, families of captures counting the same."""
-    benign = ~rows.is_anomalous
-    if not benign.any():
-        return 0.0
-    families = rows.family_of[benign]
-    weights = rows.counts[benign]
-    all_of = numpy.bincount(families, weights=weights)
-    marked = numpy.bincount(families, weights=weights * is_marked[benign])
-    there = all_of > 0
-    return float((marked[there] / all_of[there]).mean())
+    """The part of benign packets that was marked, by `benign_weights`."""
+    return float(benign_weights(rows)[is_marked].sum())
 
 
 def false_alarms_by_place(rows: Rows, is_marked: Array) -> dict[str, float]:
-    """The part of benign packets that was marked, of all captures of a place together."""
+    """The part of benign packets that was marked, of each place that has any."""
     places = numpy.array(rows.places)[rows.capture_of]
-    benign = ~rows.is_anomalous
+    weights = benign_weights(rows)
     found = {}
     for place in dict.fromkeys(rows.places):
-        mine = benign & (places == place)
-        if mine.any():
-            found[place] = float(numpy.average(is_marked[mine], weights=rows.counts[mine]))
+        mine = places == place
+        total = weights[mine].sum()
+        if total > 0:
+            found[place] = float(weights[mine & is_marked].sum() / total)
     return found
 
 
@@ -207,10 +217,8 @@ def threshold(rows: Rows, scores: Array, false_alarms_max: float) -> float:
     benign = ~rows.is_anomalous
     if not benign.any():
         return 0.5
-    families = rows.family_of[benign]
-    weights = rows.counts[benign] / numpy.bincount(families, weights=rows.counts[benign])[families]
     found, place = numpy.unique(scores[benign], return_inverse=True)
-    parts = numpy.bincount(place, weights=weights) / len(numpy.unique(families))
+    parts = numpy.bincount(place, weights=benign_weights(rows)[benign])
     # Of each score the part of benign packets that have a higher one.
     above = numpy.append(numpy.cumsum(parts[::-1])[::-1][1:], 0.0)
     at = int(numpy.argmax(above <= false_alarms_max))

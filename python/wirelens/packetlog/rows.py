@@ -44,7 +44,7 @@ class Rows:
     @property
     def places(self) -> list[str]:
         """Of each capture where it is from: the data set of runs, or who made it."""
-        return [capture.family.partition("/")[0] for capture in self.captures]
+        return [capture.place for capture in self.captures]
 
     @property
     def is_anomalous(self) -> Array:

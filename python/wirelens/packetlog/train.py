@@ -19,7 +19,7 @@ from wirelens.packetlog.forest import Forest, Shape
 from wirelens.packetlog.model import Model
 from wirelens.packetlog.rows import Rows
 from wirelens.packetlog.snapshots import SnapshotOptions
-from wirelens.packetlog.truth import BENIGN
+from wirelens.packetlog.truth import BENIGN, Capture
 
 PORTS = ("source_port", "destination_port", "lower_port", "higher_port")
 USES = ("attacks", "congestion", "unknown")
@@ -42,6 +42,8 @@ class Request:
     places: list[Path]
     output: Path
     benign: list[Path] = field(default_factory=list)
+    # One place in so many trains nothing; 0: all do.
+    places_per_held_out: int = 0
     options: SnapshotOptions = field(default_factory=SnapshotOptions)
     has_ports: bool = False
     shape: Shape = field(default_factory=Shape)
@@ -112,6 +114,8 @@ class Outcome:
     importance: dict[str, float]
     # Folds were parts of captures in time.
     is_by_time: bool
+    # Places that trained nothing, though captures of them were given.
+    held_out: list[str]
 
 
 def train(request: Request, progress: Progress) -> Outcome:
@@ -120,7 +124,7 @@ def train(request: Request, progress: Progress) -> Outcome:
         raise OptionError(f"--use {request.use!r}; wanted: one of {', '.join(USES)}")
     model.check_free(request.output, request.force)
     written.check(request.output, request.report, request.plots)
-    captures = truth.captures(request.places, request.benign)
+    captures, held_out = _split(truth.captures(request.places, request.benign), request)
     names = columns(request)
     rows = joined.load(
         captures, request.options, names, request.rows_max, request.seed, progress.show
@@ -140,12 +144,12 @@ def train(request: Request, progress: Progress) -> Outcome:
     chosen = choose(tried, request.false_alarms_max)
     forests = grow(drawn, names, request, chosen)
     found = model.sifted(
-        classes, request.options, names, forests, _facts(request, rows, tried, chosen)
+        classes, request.options, names, forests, _facts(request, rows, tried, chosen) | {"places_held_out": held_out},
     )
     importance = dict(zip(found.columns, found.flow_forest.importance(len(found.columns)).tolist(),
                           strict=True))  # fmt: skip
     is_by_time = folds.plan(drawn, _FOLDS, _SETS, request.seed).is_by_time
-    outcome = Outcome(found, rows, tried, chosen, importance, is_by_time)
+    outcome = Outcome(found, rows, tried, chosen, importance, is_by_time, held_out)
     model.write(found, card.text(request, outcome), request.output)
     if request.report is not None:
         written.text(request.report, json.dumps(found.training, indent=1) + "\n")
@@ -154,6 +158,19 @@ def train(request: Request, progress: Progress) -> Outcome:
         if len(tried) > 1:
             plots.weights(tried, chosen, request.false_alarms_max, request.plots)
     return outcome
+
+
+def _split(captures: list[Capture], request: Request) -> tuple[list[Capture], list[str]]:
+    """Captures that train, and the places of the others."""
+    held_out = [one for one in captures if one.is_held_out(request.places_per_held_out)]
+    if held_out and len(held_out) == len(captures):
+        raise OptionError(
+            f"--hold-out-places {request.places_per_held_out}: leaves out all {len(captures)} "
+            "captures; wanted: some that train; try a larger number"
+        )
+    is_out = {one.name for one in held_out}
+    used = [one for one in captures if one.name not in is_out]
+    return used, sorted({one.place for one in held_out})
 
 
 def columns(request: Request) -> list[str]:

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,25 @@ class Capture:
     # Of all packets, where each has none of its own.
     label: str = BENIGN
     packets: Path | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it is from: the data set of a run, or the owner of the repository."""
+        return self.family.partition("/")[0]
+
+    @property
+    def fold_group(self) -> str:
+        """Captures that are in one fold: runs are alike by design, captures of a place are not."""
+        return self.family if self.kind != "file" else self.place
+
+    def is_held_out(self, places: int) -> bool:
+        """Whether it is from one place in so many that trains nothing, by the place's hash.
+
+        A hash chooses, so that nobody does; 0 holds out none. Runs are of no place.
+        """
+        if not places or self.kind != "file":
+            return False
+        return int(hashlib.sha256(self.place.encode()).hexdigest(), 16) % places == 0
 
 
 @dataclass(frozen=True)
