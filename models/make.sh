@@ -7,8 +7,10 @@
 #                                           and a folder with the captures of other places that
 #                                           recipes/devices-foreign.txt lists, such as that of services
 #   bash models/make.sh labels CAPTURES     prints the labels of these
-#   bash models/make.sh packetlog DATA      a folder with runs of the testbed in attacks and services,
-#                                           and captures of other places in captures
+#   bash models/make.sh packetlog DATA      a folder with runs of the testbed in attacks, attacks-quiet,
+#                                           attacks-forged and services, and captures of other places
+#                                           in the folders services, devices, latency and attacks of
+#                                           captures, of which the benign ones train
 #   bash models/make.sh cca RUNS            runs of the testbed's data set congestion; keeps what is
 #                                           drawn from them in KEPT, or in a folder of its own, and
 #                                           scores in ROWS
@@ -36,6 +38,20 @@ devices_of() {
     name=${file%%/*}
     case $name in EdnetCam? | EdimaxCam? | WeMoSwitch2 | WeMoInsightSwitch2) name=${name%?} ;; esac
     printf '%s\t%s\n' "$file" "$name"
+  done
+}
+
+# The benign captures of CAPTURES/attacks that no other folder of CAPTURES has, with their manifest.
+benign_of() {
+  mkdir -p "$2"
+  awk -F '\t' -v OFS='\t' '
+    FNR == 1 { delete at; for (i = 1; i <= NF; i++) at[$i] = i; file++; if (file == 4) print; next }
+    file < 4 { seen[$at["sha1_blob"]]; next }
+    $at["label"] == "benign" && !($at["sha1_blob"] in seen)
+  ' "$1"/{services,devices,latency,attacks}/MANIFEST.tsv >"$2/MANIFEST.tsv"
+  tail -n +2 "$2/MANIFEST.tsv" | cut -f 1 | while read -r file; do
+    mkdir -p "$2/$(dirname "$file")"
+    ln -s "$(realpath "$1/attacks/$file")" "$2/$file"
   done
 }
 
@@ -77,9 +93,20 @@ case $kind in
     train -r data -r foreign --flows devices.tsv "$@"
     ;;
   packetlog)
-    cd "$place/data"
-    "$python" -m wirelens.packetlog train -r attacks -r services --benign captures/services \
-      --benign captures/devices --weight 1 --rows-max 200000 -o "$place/models/packetlog" --force \
+    # Among captures of attacks are benign ones, some of which the other folders have, too.
+    mkdir -p "$place/work/captures"
+    for kind in services devices latency; do
+      ln -s "$place/data/captures/$kind" "$place/work/captures/$kind"
+    done
+    benign_of "$place/data/captures" "$place/work/captures/benign"
+    for kind in attacks attacks-quiet attacks-forged services; do
+      ln -s "$place/data/$kind" "$place/work/$kind"
+    done
+    cd "$place/work"
+    "$python" -m wirelens.packetlog train -r attacks -r attacks-quiet -r attacks-forged -r services \
+      --benign captures/services --benign captures/devices --benign captures/latency \
+      --benign captures/benign --sealed 20% --states 65536 --trees 10 --depth 10 --weight 1 \
+      --rows-max 240000 -o "$place/models/packetlog" --force \
       --note "$(cat "$place/models/recipes/packetlog-note.txt")" "$@"
     ;;
   cca)

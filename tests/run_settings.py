@@ -27,6 +27,8 @@ def toml(value: object) -> str:
         return str(value).lower()
     if isinstance(value, list):
         return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {toml(each)}' for key, each in value.items())}}}"
     return f'"{value}"' if isinstance(value, str | Path) else str(value)
 
 

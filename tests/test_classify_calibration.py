@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy
 import pytest
 from wirelens.classify import calibration
-from wirelens.classify.dataset import Source, is_sealed, renamed, together
+from wirelens.classify.dataset import Source, renamed, together
 from wirelens.classify.labels import FlowLabel, LabelTable
+from wirelens.learn.sealing import is_sealed
 
 
 def drawn(count: int, seed: int):

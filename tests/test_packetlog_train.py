@@ -280,15 +280,12 @@ def test_benign_packets_count_by_place_and_by_capture():
     assert by_place == pytest.approx({"runs": 0.55, "ntop": 0.25})
 
 
-def test_places_are_held_out_by_the_hash_of_their_names(tmp_path, capsys):
-    import hashlib
+def test_sealed_places_train_nothing(tmp_path, capsys):
+    from wirelens.learn.sealing import is_sealed
 
-    owners = [f"owner{number}" for number in range(12)]
-    def digest(name):
-        return int(hashlib.sha256(name.encode()).hexdigest(), 16)
-
-    wanted = sorted(name for name in owners if digest(name) % 3 == 0)
-    assert 0 < len(wanted) < len(owners)
+    owners = [f"owner{number:02}" for number in range(12)]
+    sealed = [name for name in owners if is_sealed(name, 0.3)]
+    assert 0 < len(sealed) < len(owners)
     benign = tmp_path / "benign"
     benign.mkdir()
     lines = ["file\tlabel\tsource_repo"]
@@ -297,14 +294,15 @@ def test_places_are_held_out_by_the_hash_of_their_names(tmp_path, capsys):
         lines.append(f"{name}.pcapng\tbenign\t{name}/captures")
     (benign / "MANIFEST.tsv").write_text("\n".join(lines) + "\n")
     asked = ("train", "-r", ATTACKS, "--benign", benign, "--rows-max", 4000)
-    run(*asked, "-o", tmp_path / "m", "--hold-out-places", 3, *QUICK)
+    run(*asked, "-o", tmp_path / "m", "--sealed", "30%", *QUICK)
     facts = json.loads((tmp_path / "m/model.json").read_text())["training"]
-    assert facts["places_held_out"] == wanted
-    assert facts["captures"] == 1 + len(owners) - len(wanted)
+    assert facts["sealed"] == sealed
+    assert facts["captures"] == 1 + len(owners) - len(sealed)
     card = (tmp_path / "m/card.md").read_text()
-    said = f"One place in 3 trained nothing, chosen by the hash of its name: {', '.join(wanted)}."
-    assert said in card
-    assert not any(f"| {name} |" in card for name in wanted)
+    assert f"trained and chose nothing: {', '.join(sealed)}." in card
+    assert not any(f"| {name} |" in card for name in sealed)
+    run("train", "--benign", benign, "--sealed", "100%", "-o", tmp_path / "n", *QUICK, status=2)
+    assert "--sealed 1: sets aside all 12 captures" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.03, 0.3, 0.5, 0.8, 1.0])

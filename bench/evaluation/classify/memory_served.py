@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-from wirelens.classify.dataset import is_sealed
 from wirelens.classify.labels import read_table
 from wirelens.learn.metrics import family_interval
+from wirelens.learn.sealing import is_sealed
 from wirelens.sealed import SUMS_FILE, sums
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
-from wirelens.classify.dataset import Source, capture_families, captures_of, is_sealed, load
+from wirelens.classify.dataset import Source, capture_families, captures_of, load
 from wirelens.classify.labels import (
     FlowLabel,
     LabelTable,
@@ -25,6 +25,7 @@ from wirelens.classify.labels import (
 )
 from wirelens.classify.recipe import Recipe
 from wirelens.learn.metrics import Array
+from wirelens.learn.sealing import is_sealed
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "target/release/wirelens"

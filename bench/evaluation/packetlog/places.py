@@ -2,7 +2,7 @@
 
 Chosen are captures whose source is not in the card's table of training data, and whose content is
 not in a training capture either: those of places without benign captures, and those that
-`wirelens train packetlog --hold-out-places` left out.
+`wirelens train packetlog --sealed` set aside.
 """
 
 import csv

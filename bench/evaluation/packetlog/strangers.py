@@ -5,7 +5,7 @@
 
 DATA has `attacks`, `latency`, `services` and `devices`, captures with a MANIFEST.tsv. Judged are
 all captures whose source is not in the card's table of training data, and whose content is not in
-a training capture either; places that `--hold-out-places` left out are among them. So each reading
+a training capture either; places that `--sealed` set aside are among them. So each reading
 is a row of `readings.tsv`, written first, as `sealed.py` says. A row a capture: packets, how many
 are marked, and histograms of what each judge says of its packets:
 

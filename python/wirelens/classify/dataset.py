@@ -28,6 +28,7 @@ from wirelens.classify.names import Evidence, read_evidence
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe, packet_of
 from wirelens.errors import OptionError
 from wirelens.learn.metrics import Array
+from wirelens.learn.sealing import is_sealed
 
 # When flows end, as `wirelens classify` does it with the model.
 IDLE_TIMEOUT_NS = 120_000_000_000
@@ -222,14 +223,6 @@ def together(one: Source, other: Source) -> Source:
         one.labels.blank + other.labels.blank,
     )
     return Source([*one.captures, *other.captures], labels, [*one.families, *other.families])
-
-
-def is_sealed(family: str, share: float) -> bool:
-    """Whether a family of captures is among those that train and choose nothing: by a hash of its
-    name, so that it is the same in every run, under every seed.
-    """
-    digest = hashlib.sha256(family.encode("utf-8", "surrogateescape")).digest()
-    return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
 @dataclass

@@ -10,7 +10,7 @@ from wirelens import written
 from wirelens.classify import curves, plots, report, rows, strangers
 from wirelens.classify.calibration import UNKNOWN
 from wirelens.classify.cascade import Cascade, Predictions, load, meant
-from wirelens.classify.dataset import Dataset, Source, is_sealed
+from wirelens.classify.dataset import Dataset, Source
 from wirelens.classify.dataset import load as load_dataset
 from wirelens.classify.pool import PORT_TABLE
 from wirelens.classify.served import cost_of, read_model, scores_of
@@ -19,6 +19,7 @@ from wirelens.classify.unknown import Answers
 from wirelens.errors import OptionError
 from wirelens.learn.metrics import Array
 from wirelens.learn.progress import Progress
+from wirelens.learn.sealing import is_sealed
 
 
 @dataclass(frozen=True)

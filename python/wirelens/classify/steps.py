@@ -8,7 +8,7 @@ import numpy
 
 from wirelens.classify import matrix as matrices
 from wirelens.classify import report
-from wirelens.classify.dataset import WAIT_NS, Dataset, Source, is_sealed, load
+from wirelens.classify.dataset import WAIT_NS, Dataset, Source, load
 from wirelens.classify.memory import MemoryAnswers, MemoryRule, Stages, remember
 from wirelens.classify.operate import (
     Aim,
@@ -47,6 +47,7 @@ from wirelens.classify.worth import stages_worth
 from wirelens.errors import OptionError
 from wirelens.learn.metrics import Array, confusion, macro_f1
 from wirelens.learn.progress import Progress
+from wirelens.learn.sealing import is_sealed
 
 # How often thresholds are chosen again, with the memory that those before give.
 _MEMORY_ROUNDS = 2

@@ -96,9 +96,9 @@ def parser() -> argparse.ArgumentParser:
         description="Train the classifier of `wirelens packetlog`.", allow_abbrev=False,
     )  # fmt: skip
     _add_places(training)
-    training.add_argument("--hold-out-places", metavar="N", type=whole(2), default=0,
-        help="Leave out the captures of one place in N, chosen by the hash of its name, to "
-        "evaluate on them later [default: none]")  # fmt: skip
+    training.add_argument("--sealed", metavar="PART", type=part, default=0.0, help="Set aside the "
+        "captures of this fraction of the places, by a hash of their names, to evaluate on them "
+        "[default: none]")  # fmt: skip
     training.add_argument("-o", "--output", metavar="DIR", type=Path, required=True,
         help="Folder of the model to write")  # fmt: skip
     training.add_argument("--note", metavar="TEXT", default="", help="A paragraph for the model "
@@ -148,7 +148,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
     return train.Request(
         places=_places(asked),
         benign=asked.benign,
-        places_per_held_out=asked.hold_out_places,
+        sealed=asked.sealed,
         output=asked.output,
         options=SnapshotOptions(
             source=asked.features,

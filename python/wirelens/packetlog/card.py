@@ -99,18 +99,18 @@ def _data(request: "Request", outcome: "Outcome") -> str:
 
 {shown}
 {_TRUTH[request.use]} {len(rows)} packets were drawn,
-equally from the labels and roles of each capture. In training, families of captures have equal
-weight, and so do attacks. The last column is by folds, as under Quality.
-{_held_out(request, outcome)}"""
+equally from the labels and roles of each capture. In training, places have equal
+weight, and so do the captures of each, and attacks. The last column is by folds, as under Quality.
+{_sealed(request, outcome)}"""
 
 
-def _held_out(request: "Request", outcome: "Outcome") -> str:
-    if not request.places_per_held_out:
+def _sealed(request: "Request", outcome: "Outcome") -> str:
+    if not request.sealed:
         return ""
-    names = ", ".join(outcome.held_out) or "none of those that were given"
+    names = ", ".join(outcome.sealed) or "none of those that were given"
     return (
-        f"\nOne place in {request.places_per_held_out} trained nothing, chosen by the hash of its "
-        f"name: {names}.\n"
+        f"\nSealed are {request.sealed:.0%} of the places, by a hash of their names, which trained "
+        f"and chose nothing: {names}.\n"
     )
 
 

@@ -17,6 +17,8 @@ from wirelens.packetlog.rows import Rows
 from wirelens.packetlog.truth import BENIGN
 from wirelens.packetlog.unknown import DRAWN
 
+# With fewer, a forest of a fold would know half of what there is, or less.
+_FOLDS_MIN = 3
 # Scores of rows that are asked for, by forests grown on rows that are used: rows, which are used,
 # which are asked for, and weight, shape and seed.
 Judge = Callable[[Rows, Array, Array, tuple[float, Shape, int]], Array]
@@ -38,10 +40,12 @@ class Plan:
 def plan(rows: Rows, fold_count: int, set_count: int, seed: int) -> Plan:
     """Folds of places and runs, and sets of attacks, one of each family if there are.
 
-    Where there are too few captures, each is cut in time. That flatters: parts of a capture are
-    more alike than captures are.
+    There are fewer folds than asked for where there are fewer places. Where there are too few
+    captures, each is cut in time. That flatters: parts of a capture are more alike than captures.
     """
-    by_time = _is_few(rows, fold_count)
+    groups = _group_count(rows)
+    by_time = groups < _FOLDS_MIN
+    fold_count = fold_count if by_time else min(fold_count, groups)
     fold_of = _in_time(rows, fold_count) if by_time else _by_family(rows, fold_count, seed)
     by_family = sorted(
         (rows.families[label], label) for label in rows.labels if label not in (BENIGN, DRAWN)
@@ -55,13 +59,14 @@ def plan(rows: Rows, fold_count: int, set_count: int, seed: int) -> Plan:
     return Plan(fold_of, fold_count, sets, by_time)
 
 
-def _is_few(rows: Rows, fold_count: int) -> bool:
-    """Whether there would be folds without which nothing benign, or no attack, is left."""
-    for is_mine in (rows.is_anomalous, ~rows.is_anomalous):
-        there = {rows.captures[int(at)].fold_group for at in numpy.unique(rows.capture_of[is_mine])}
-        if is_mine.any() and len(there) < fold_count:
-            return True
-    return False
+def _group_count(rows: Rows) -> int:
+    """Into how many folds captures can be cut, so that all have benign packets, and attacks."""
+    counts = [
+        len({rows.captures[int(at)].fold_group for at in numpy.unique(rows.capture_of[is_mine])})
+        for is_mine in (rows.is_anomalous, ~rows.is_anomalous)
+        if is_mine.any()
+    ]
+    return min(counts, default=0)
 
 
 def _in_time(rows: Rows, fold_count: int) -> Array:
@@ -87,19 +92,17 @@ def _by_family(rows: Rows, fold_count: int, seed: int) -> Array:
 def packet_weights(rows: Rows, weight: float, is_used: Array | None = None) -> Array:
     """What each packet counts in training.
 
-    Families of captures with benign packets, such as runs, count the same, so that one large
-    download does not fill the forest, and so do attacks, so that a scan of thirty packets counts
-    as a flood does. All anomalous packets together count `weight` times the benign ones.
+    Benign packets count as in `benign_weights`, so that neither one large download nor a testbed of
+    many runs fills the forest. Attacks count the same, so that a scan of thirty packets counts as a
+    flood does. All anomalous packets together count `weight` times the benign ones.
     """
     used = numpy.ones(len(rows), dtype=bool) if is_used is None else is_used
-    found = numpy.where(used, rows.counts, 0.0)
-    is_benign = ~rows.is_anomalous
-    for mine in (is_benign, ~is_benign):
-        groups = numpy.where(is_benign, rows.family_of, rows.codes)[mine]
-        sums = numpy.bincount(groups, weights=found[mine])
-        there = max(int((sums > 0).sum()), 1)
-        found[mine] /= numpy.maximum(sums, 1e-300)[groups] * there
-    found[~is_benign] *= weight
+    found = benign_weights(rows, used)
+    anomalous = rows.is_anomalous
+    codes, counts = rows.codes[anomalous], numpy.where(used, rows.counts, 0.0)[anomalous]
+    sums = numpy.bincount(codes, weights=counts)
+    there = max(int((sums > 0).sum()), 1)
+    found[anomalous] = weight * counts / numpy.maximum(sums, 1e-300)[codes] / there
     # Thresholds do not depend on the scale, and rounding not on how many rows there are.
     return found * len(rows) / max(found.sum(), 1e-300)
 
@@ -175,13 +178,14 @@ def recalls(rows: Rows, is_marked: Array, codes: Sequence[int] | None = None) ->
     return found
 
 
-def benign_weights(rows: Rows) -> Array:
+def benign_weights(rows: Rows, is_used: Array | None = None) -> Array:
     """Of each benign packet what it counts: places the same, and so do the captures of each.
 
     A place is a data set of runs, or whoever made the captures. Fifty runs of one testbed say
     less of the next network than three captures of three networks do.
     """
-    weights = numpy.where(rows.is_anomalous, 0.0, rows.counts)
+    used = ~rows.is_anomalous if is_used is None else ~rows.is_anomalous & is_used
+    weights = numpy.where(used, rows.counts, 0.0)
     of_captures = numpy.bincount(rows.capture_of, weights=weights, minlength=len(rows.captures))
     has_benign = of_captures > 0
     names, place_of = numpy.unique(rows.places, return_inverse=True)

@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ import numpy
 
 from wirelens import _wirelens
 from wirelens.errors import OptionError
+from wirelens.learn import sealing
 from wirelens.learn.metrics import Array
 from wirelens.questions import packets
 
@@ -58,14 +58,9 @@ class Capture:
         """Captures that are in one fold: runs are alike by design, captures of a place are not."""
         return self.family if self.kind != "file" else self.place
 
-    def is_held_out(self, places: int) -> bool:
-        """Whether it is from one place in so many that trains nothing, by the place's hash.
-
-        A hash chooses, so that nobody does; 0 holds out none. Runs are of no place.
-        """
-        if not places or self.kind != "file":
-            return False
-        return int(hashlib.sha256(self.place.encode()).hexdigest(), 16) % places == 0
+    def is_sealed(self, share: float) -> bool:
+        """Whether it is of such a part of the places, which trains nothing; no run is."""
+        return self.kind == "file" and sealing.is_sealed(self.place, share)
 
 
 @dataclass(frozen=True)
