@@ -9,7 +9,7 @@ from typing import Any
 from page_rows import RESULTS, ROOT, Missing, Row, number, read, table_rows
 
 FOLDER = "2026-11-22-amd-epyc-2-cores-packetlog"
-STRANGERS = "2026-11-23-amd-epyc-2-cores-packetlog-strangers"
+STRANGERS = "2026-11-26-amd-epyc-2-cores-packetlog-ships/strangers"
 VOLUME = "2026-11-26-amd-epyc-2-cores-packetlog-volume-strangers"
 CALIBRATE = "2026-11-26-amd-epyc-2-cores-packetlog-calibrate"
 JUDGED = "s1 and 2 other"
@@ -139,8 +139,8 @@ def _of_20(row: Row) -> str:
 
 
 def compared() -> str:
-    """The models of the testbed alone and the one that was trained on other places as well."""
-    card = (ROOT / "models" / "packetlog" / "card.md").read_text(encoding="utf-8")
+    """The models of the testbed alone and one that was trained on other places as well."""
+    card = (RESULTS / FOLDER / "packetlog-card.md").read_text(encoding="utf-8")
     places = {row["row"] for row in report("others-s1", "Benign captures")}
     judged = [
         row
@@ -148,7 +148,7 @@ def compared() -> str:
         if row["section"] == "Data" and row["row"] in places and "benign marked" in row
     ]
     if len(judged) != len(places):
-        raise Missing("models/packetlog/card.md: other places than those of others-s1.md")
+        raise Missing(f"{FOLDER}/packetlog-card.md: other places than those of others-s1.md")
     alone = report("others-s1", "Benign captures")
     heldout, wide = first("heldout", "", JUDGED), first("wide", "", "packetlog")
     kept = [
