@@ -72,11 +72,11 @@ Under resource pressure (disk, buffers, capture) it switches the mode itself, re
 switches back when the pressure has ended. The files are pcapng, readable by Wireshark and
 tcpdump; `wirelens packetlog query` searches them. docs/guide/packetlog.md has the details.
 
-The shipped model recognises volume: scans, floods and spoofing. On exploits, credential theft,
-discovery, web attacks and command-and-control traffic of networks that it was not trained on it
-is no better than chance, some log-in attempts are found, and it marks 5 to 15 % of benign
-packets there, in short captures more. `wirelens packetlog calibrate` sets the thresholds for a
-budget of marked packets on your own traffic; `wirelens train packetlog` trains a model on it.
+The shipped model finds attacks that show in connections and volume: scans, floods, spoofing,
+password guessing. On exploits, credential theft, discovery, web attacks and command-and-control
+traffic of networks that it was not trained on it is no better than chance. There it marks about
+1 % of benign packets, at some 5 % and more. `wirelens packetlog calibrate` sets the thresholds for
+a budget of marked packets on your own traffic; `wirelens train packetlog` trains a model on it.
 
 The exit status is 1 if packets that should be stored are not in the log.")]
 pub struct RecordArguments {
