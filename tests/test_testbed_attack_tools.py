@@ -1,4 +1,4 @@
-"""A run of each attack that the sealed, the quiet and the forged scenario have, read by tshark as well.
+"""A run of each attack of the sealed, the quiet and the forged scenario, read by tshark as well.
 
 The run takes root; what the tools are given is tried without.
 """

@@ -23,9 +23,9 @@ from wirelens.packetlog.truth import BENIGN, Capture
 
 PORTS = ("source_port", "destination_port", "lower_port", "higher_port")
 USES = ("attacks", "congestion", "unknown")
-# Of benign packets of places that trained nothing, the part that may be kept in full by mistake. The
-# paper's classifier marks 3 to 8 % of the places that it knows. A model of what is surely benign is
-# meant to keep more, and where a queue stands is a matter of degree.
+# Of benign packets of places that trained nothing, the part that may be kept in full by mistake.
+# The paper's classifier marks 3 to 8 % of the places that it knows. A model of what is surely
+# benign is meant to keep more, and where a queue stands is a matter of degree.
 FALSE_ALARMS = {"attacks": 0.05, "congestion": 0.2, "unknown": 0.1}
 # Anomalous packets together count so many times the benign ones. What is left to choose after
 # the threshold differs little between these.
@@ -143,9 +143,8 @@ def train(request: Request, progress: Progress) -> Outcome:
     )
     chosen = choose(tried, request.false_alarms_max)
     forests = grow(drawn, names, request, chosen)
-    found = model.sifted(
-        classes, request.options, names, forests, _facts(request, rows, tried, chosen) | {"sealed": sealed},
-    )
+    facts = _facts(request, rows, tried, chosen) | {"sealed": sealed}
+    found = model.sifted(classes, request.options, names, forests, facts)
     importance = dict(zip(found.columns, found.flow_forest.importance(len(found.columns)).tolist(),
                           strict=True))  # fmt: skip
     is_by_time = folds.plan(drawn, _FOLDS, _SETS, request.seed).is_by_time
