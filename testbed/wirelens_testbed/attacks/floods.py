@@ -53,6 +53,9 @@ MAUSEZAHN_PACKETS = {
     "mausezahn_udp_flood": ("udp", ""),
 }
 SOURCE_PORT_MIN = 1024
+# The last part of an address that no machine has: of a victim that does not answer, or whose
+# answers take another way.
+SILENT_HOST = 250
 SLOWNESS_FACTOR = 2  # its timer and a busy machine make it slower than asked
 
 
@@ -119,6 +122,7 @@ class ForgedFlood(Attack):
     packet_count: int
     rate_per_s: float
     payload_size_bytes: int
+    is_answered: bool
     spoofs: bool = True
 
     def __post_init__(self) -> None:
@@ -129,16 +133,17 @@ class ForgedFlood(Attack):
 
     def launch(self, scene: Scene) -> dict[str, object]:
         target = scene.servers[self.target]
+        address = target.address if self.is_answered else str(scene.network[SILENT_HOST])
         source_mac = frames.mac_bytes(scene.attacker.mac)
         target_mac = frames.mac_bytes(target.mac)
         sent = []
         for _ in range(self.packet_count):
             number = scene.rng.randrange(1, scene.spoofed.num_addresses - 1)
-            packet = self._packet(scene, str(scene.spoofed[number]), target.address)
+            packet = self._packet(scene, str(scene.spoofed[number]), address)
             sent.append(frames.ethernet(source_mac, target_mac, frames.ETHER_TYPE_IPV4, packet))
         said = scene.send_frames(evenly(sent, self.rate_per_s))
         counted = re.search(r'"sent": (\d+)', said)
-        return {"target": target.address, "tool_sent": int(counted[1]) if counted else 0}
+        return {"target": address, "tool_sent": int(counted[1]) if counted else 0}
 
     def _packet(self, scene: Scene, source: str, target: str) -> bytes:
         rng = scene.rng
@@ -301,6 +306,7 @@ def parse_forged(name: str, table: Table) -> Attack:
         packet_count=table.take("packets", int, 2000, minimum=1, maximum=100_000),
         rate_per_s=table.take("rate_per_s", float, 1000.0, minimum=1, maximum=10_000),
         payload_size_bytes=table.take("payload_bytes", int, 64, minimum=0, maximum=1400),
+        is_answered=table.take("answered", bool, True),
     )
 
 
