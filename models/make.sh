@@ -105,8 +105,8 @@ case $kind in
     cd "$place/work"
     "$python" -m wirelens.packetlog train -r attacks -r attacks-quiet -r attacks-forged -r services \
       --benign captures/services --benign captures/devices --benign captures/latency \
-      --benign captures/benign --sealed 20% --states 65536 --trees 10 --depth 10 --weight 1 \
-      --rows-max 240000 -o "$place/models/packetlog" --force \
+      --benign captures/benign --sealed 20% --states 65536 --reuse-flows 65536 --trees 10 \
+      --depth 10 --weight 1 --rows-max 240000 -o "$place/models/packetlog" --force \
       --note "$(cat "$place/models/recipes/packetlog-note.txt")" "$@"
     ;;
   cca)

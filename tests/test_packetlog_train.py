@@ -153,6 +153,32 @@ def test_what_is_served_is_what_was_trained(made):
     assert 0 < own.mean() < 1
 
 
+def test_verdicts_are_used_again_if_the_model_says_so(made, tmp_path):
+    import numpy
+    from wirelens.packetlog import judgements, model, truth
+
+    (capture,) = truth.captures([ATTACKS])
+    run("train", "-r", ATTACKS, "-o", tmp_path / "again", *QUICK, "--trees", "1", "--depth", "2",
+        "--reuse-flows", "1024")  # fmt: skip
+    run("train", "-r", ATTACKS, "-o", tmp_path / "plain", *QUICK, "--trees", "1", "--depth", "2")
+    told = json.loads((tmp_path / "again/model.json").read_text())
+    assert told["verdict_reuse"] == {"flows": 1024, "growth_percent": 12}
+    assert model.read(tmp_path / "again").verdict_reuse == told["verdict_reuse"]
+    assert "last verdict" in (tmp_path / "again/card.md").read_text()
+    del told["verdict_reuse"]
+    plain = json.loads((tmp_path / "plain/model.json").read_text())
+    assert {**told, "training": 0} == {**plain, "training": 0}
+
+    def confidence(name):
+        found = judgements(capture.path, tmp_path / name / "model.json", seed=1)
+        return numpy.concatenate([numpy.asarray(batch.confidence) for batch in found])
+
+    again, other = confidence("again"), confidence("plain")
+    assert 0 < (again != other).mean() < 0.2
+    run("train", "-r", ATTACKS, "-o", tmp_path / "odd", *QUICK, "--reuse-flows", "1000", status=2)
+    assert not (tmp_path / "odd").exists()
+
+
 def test_a_model_is_written_whole(made):
     told = json.loads((made / "mine/model.json").read_text())
     assert told["classes"] == ["benign", "anomalous"]

@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -53,15 +53,18 @@ class Run:
     load: float
 
 
-def receivers(model: str) -> Iterator[live.Receiver]:
+def receivers(models: Sequence[str]) -> Iterator[live.Receiver]:
     def listens(text: str) -> bool:
         return "listening on" in text
 
     ring = str(RING_KIB)
-    for mode in ("default", "log-all", "log-minimum"):
-        ours = [WIRELENS, "packetlog", "record", "-i", "wl0", "-B", ring, "-o", str(OUT)]
-        ours += ["--model", model, "--mode", mode, "--fixed-mode"]
-        yield live.Receiver(f"wirelens, {mode}", ours, listens, live.told_by_wirelens)
+    for model in models:
+        of_model = f", {Path(model).name}" if len(models) > 1 else ""
+        for mode in ("default", "log-all", "log-minimum"):
+            ours = [WIRELENS, "packetlog", "record", "-i", "wl0", "-B", ring, "-o", str(OUT)]
+            ours += ["--model", model, "--mode", mode, "--fixed-mode"]
+            name = f"wirelens, {mode}{of_model}"
+            yield live.Receiver(name, ours, listens, live.told_by_wirelens)
     if shutil.which("tcpdump"):
         theirs = ["tcpdump", "-n", "-i", "wl0", "-B", ring, "-Z", "root", "-w", str(OUT / "t.pcap")]
         yield live.Receiver(REFERENCE, theirs, listens, live.told_by_tcpdump)
@@ -234,7 +237,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="of traffic in each run")
     parser.add_argument("--flows", type=int, default=live.FLOW_COUNT, help="packets go round them")
     parser.add_argument("--replay", type=Path, help="send the frames of this capture instead")
-    parser.add_argument("--model", default="models/packetlog")
+    parser.add_argument("--model", action="append", default=[], help="several take turns")
+    parser.add_argument("--only", action="append", default=[], help="receivers named so")
+    parser.add_argument("--frame-bytes", type=int, action="append", default=[])
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -251,11 +256,13 @@ def main() -> None:
         for end in ("wl0", "wl1"):
             subprocess.run(["ip", "link", "set", end, "mtu", "65535"], check=True)
     facts = environment.facts([], arguments.rounds)
+    lengths = (0,) if arguments.replay else arguments.frame_bytes or FRAME_LENS
     cases = [
         (receiver, length, rate)
-        for length in ((0,) if arguments.replay else FRAME_LENS)
+        for length in lengths
         for rate in RATES
-        for receiver in receivers(arguments.model)
+        for receiver in receivers(arguments.model or ["models/packetlog"])
+        if not arguments.only or receiver.name.startswith(tuple(arguments.only))
     ]
     runs: list[Run] = []
     left_out: set[str] = set()

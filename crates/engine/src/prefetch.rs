@@ -13,6 +13,24 @@ pub fn prefetch<T>(target: &T) {
     let _ = target;
 }
 
+/// Asks for every cache line of `target`, which may begin within one.
+#[inline(always)]
+pub fn prefetch_all<T>(target: &T) {
+    const LINE_LEN: usize = 64;
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let start = std::ptr::from_ref(target).cast::<i8>();
+        let end = size_of::<T>().saturating_sub(1);
+        for at in (0..end).step_by(LINE_LEN).chain([end]) {
+            // SAFETY: a prefetch of any address is a hint, and this one is within the reference's.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(at)) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (target, LINE_LEN);
+}
+
 /// Asks for huge pages under a large buffer that is about to be filled: random
 /// access to a table of many megabytes otherwise misses the TLB each time.
 /// Takes the spare capacity, so that the pages are not touched yet.

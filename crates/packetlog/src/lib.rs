@@ -22,6 +22,7 @@ pub mod own;
 pub mod pipeline;
 pub mod policy;
 pub mod recorder;
+pub mod reuse;
 pub mod score;
 mod section;
 mod uring;

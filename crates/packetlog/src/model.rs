@@ -12,6 +12,7 @@ use packet::Span;
 use serde_json::{Map, Value};
 
 use crate::features::{Column, CounterStore, FeatureOptions, Key, schema_hash};
+use crate::reuse::{GROWTH_PERCENT_MAX, REUSE_FLOWS_MAX, REUSE_FLOWS_MIN, VerdictReuse};
 
 /// Bytes of a file at most.
 pub const FILE_LEN_MAX: usize = 64 << 20;
@@ -22,7 +23,7 @@ pub const TREE_COUNT_MAX: usize = 4096;
 /// What stands first in a file.
 pub const FORMAT: &str = "wirelens-packetlog 1";
 
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 9] = [
     "format",
     "classes",
     "features",
@@ -30,6 +31,7 @@ const FIELDS: [&str; 8] = [
     "schema",
     "flow_forest",
     "packet_forest",
+    "verdict_reuse",
     "training",
 ];
 
@@ -42,6 +44,7 @@ pub struct Model {
     schema: String,
     flow_forest: NumericForest,
     packet_forest: NumericForest,
+    verdict_reuse: Option<VerdictReuse>,
 }
 
 /// Why a file is refused: what is at fault, what was seen and what was wanted.
@@ -115,7 +118,8 @@ impl Model {
                 return Err(file.wrong("packet_forest", cause));
             }
         }
-        Ok(Self { classes, options, columns, schema, flow_forest, packet_forest })
+        let verdict_reuse = read_reuse(&file)?;
+        Ok(Self { classes, options, columns, schema, flow_forest, packet_forest, verdict_reuse })
     }
 
     /// Names of the classes; the first is traffic that is known and unimportant.
@@ -152,6 +156,12 @@ impl Model {
     #[must_use]
     pub const fn packet_forest(&self) -> &NumericForest {
         &self.packet_forest
+    }
+
+    /// When the last verdict of a flow is used again; never where there is nothing.
+    #[must_use]
+    pub const fn verdict_reuse(&self) -> Option<VerdictReuse> {
+        self.verdict_reuse
     }
 }
 
@@ -307,6 +317,28 @@ fn read_options(file: &Object<'_>) -> Result<FeatureOptions, ModelError> {
         states: if features.fields.contains_key("states") { features.size("states")? } else { 0 },
     };
     options.check().map_err(|error| features.wrong(error.name, error.cause)).map(|()| options)
+}
+
+/// Models without it classify every packet for itself.
+fn read_reuse(file: &Object<'_>) -> Result<Option<VerdictReuse>, ModelError> {
+    const NAME: &str = "verdict_reuse";
+    if !file.fields.contains_key(NAME) {
+        return Ok(None);
+    }
+    let reuse = Object::of(file.get(NAME)?, NAME)?;
+    reuse.only(&["flows", "growth_percent"])?;
+    let (least, most) = (REUSE_FLOWS_MIN, REUSE_FLOWS_MAX);
+    let wanted = format!("a power of two from {least} to {most}");
+    let flows = reuse.wanted("flows", &wanted, |value| {
+        let flows = usize::try_from(value.as_u64()?).ok()?;
+        (flows.is_power_of_two() && (least..=most).contains(&flows)).then_some(flows)
+    })?;
+    let wanted = format!("1 to {GROWTH_PERCENT_MAX}");
+    let growth_percent = reuse.wanted("growth_percent", &wanted, |value| {
+        let percent = u32::try_from(value.as_u64()?).ok()?;
+        (1..=GROWTH_PERCENT_MAX).contains(&percent).then_some(percent)
+    })?;
+    Ok(Some(VerdictReuse { flows, growth_percent }))
 }
 
 fn read_columns(file: &Object<'_>, options: &FeatureOptions) -> Result<Vec<Column>, ModelError> {

@@ -57,6 +57,9 @@ def _add_features(parser: argparse.ArgumentParser) -> None:
     add("--states", metavar="N", type=whole(0), default=0, help="Places for states of flows, "
         "pairs of hosts, clients and servers: a power of two, such as 65536; 0 for no columns of "
         "states [default: 0]")  # fmt: skip
+    add("--reuse-flows", metavar="N", type=whole(0), default=0, help="Flows whose last verdict is "
+        "used again for most of their packets: a power of two, such as 65536; 0 to classify every "
+        "packet [default: 0]")  # fmt: skip
     add("--ports", action="store_true", help="Let forests use ports, which show the service "
         "rather than the behaviour")  # fmt: skip
 
@@ -159,6 +162,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> train.Requ
             states=asked.states,
         ),
         has_ports=asked.ports,
+        reuse_flows=asked.reuse_flows,
         shape=Shape(asked.trees, asked.depth, asked.columns_part),
         use=asked.use,
         by_family=asked.classes == "family",

@@ -66,6 +66,15 @@ def _features(outcome: "Outcome") -> str:
     nodes = sum(len(tree.feature) for tree in [*trees, *one.packet_forest.trees])
     options = one.options.to_json()
     window_s = options["window_ns"] / 1e9
+    reuse = one.verdict_reuse
+    again = (
+        f"""
+The last verdict of a flow is used again until the flow has grown by {reuse["growth_percent"]} % in
+the window, or begins or ends; {reuse["flows"]} flows are stored.
+"""
+        if reuse
+        else ""
+    )
     rows = sorted(outcome.importance.items(), key=lambda item: -item[1])[:_SHOWN_COLUMNS]
     shown = table(["column", "share of splits"], [[name, f"{part:.3f}"] for name, part in rows])
     return f"""## Model
@@ -73,7 +82,7 @@ def _features(outcome: "Outcome") -> str:
 Two forests of {len(trees)} trees, {nodes} nodes together: one for packets with flow state,
 one for others, such as ARP. They read {len(one.columns)} columns. Sums are by
 {", ".join(one.options.keys)}, in a {options["source"]}, in windows of {window_s:g} s.
-
+{again}
 {shown}"""
 
 

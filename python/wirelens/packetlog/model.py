@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from wirelens import sealed, written
-from wirelens.errors import ModelError, OutputExistsError
+from wirelens.errors import ModelError, OptionError, OutputExistsError
 from wirelens.learn.metrics import Array
 from wirelens.packetlog.forest import Forest
 from wirelens.packetlog.snapshots import SnapshotOptions, state_columns
@@ -20,6 +20,11 @@ FORMAT = "wirelens-packetlog 1"
 MODEL_FILE = "model.json"
 CARD_FILE = "card.md"
 _MADE_BY = "wirelens train packetlog"
+# As the specification of models has them.
+REUSE_FLOWS_MIN = 1 << 10
+REUSE_FLOWS_MAX = 1 << 24
+# What lost least for what it saves: docs/decisions/0062-verdict-reuse.md.
+REUSE_RULE = {"growth_percent": 12}
 
 
 @dataclass
@@ -33,6 +38,9 @@ class Model:
     flow_forest: Forest
     # Judges the others.
     packet_forest: Forest
+    # Flows whose last verdict is used again, and when: as the file has it. Nothing: every packet is
+    # classified for itself.
+    verdict_reuse: dict[str, int] | None = None
     # How it was made; nobody looks at it to judge.
     training: dict[str, Any] = field(default_factory=dict)
 
@@ -49,6 +57,7 @@ class Model:
 
     def to_json(self) -> dict[str, Any]:
         """What its file says."""
+        reuse = {"verdict_reuse": self.verdict_reuse} if self.verdict_reuse else {}
         return {
             "format": FORMAT,
             "classes": self.classes,
@@ -57,8 +66,27 @@ class Model:
             "schema": self.options.hash(self.columns),
             "flow_forest": {"trees": self.flow_forest.to_json()},
             "packet_forest": {"trees": self.packet_forest.to_json()},
+            **reuse,
             "training": self.training,
         }
+
+
+def verdict_reuse(flows: int) -> dict[str, int] | None:
+    """The rule by which verdicts of so many flows are used again; nothing of none.
+
+    Raises
+    ------
+    OptionError
+        If there can be no such number of flows.
+    """
+    if flows == 0:
+        return None
+    if flows & (flows - 1) or not REUSE_FLOWS_MIN <= flows <= REUSE_FLOWS_MAX:
+        raise OptionError(
+            f"--reuse-flows {flows}; wanted: 0, or a power of two from {REUSE_FLOWS_MIN} to "
+            f"{REUSE_FLOWS_MAX}"
+        )
+    return {"flows": flows, **REUSE_RULE}
 
 
 def sifted(
@@ -67,6 +95,7 @@ def sifted(
     columns: Sequence[str],
     forests: tuple[Forest, Forest],
     training: dict[str, Any],
+    reuse_flows: int = 0,
 ) -> Model:
     """A model with only the columns that a node of its forests reads.
 
@@ -80,7 +109,8 @@ def sifted(
     keys = ["flow", *[key for key in kept if key != "flow"]] if "flow" in options.keys else kept
     states = options.states if not state_columns().isdisjoint(names) else 0
     options = options.replace(keys=keys, states=states)
-    return Model(classes, options, names, flow_forest, packet_forest, training)
+    reuse = verdict_reuse(reuse_flows)
+    return Model(classes, options, names, flow_forest, packet_forest, reuse, training)
 
 
 def file_of(folder: str | os.PathLike[str]) -> Path:
@@ -112,6 +142,7 @@ def read(folder: str | os.PathLike[str]) -> Model:
             told["columns"],
             Forest.of_json(told["flow_forest"]["trees"]),
             Forest.of_json(told["packet_forest"]["trees"]),
+            told.get("verdict_reuse"),
             told.get("training", {}),
         )
         schema = told["schema"]

@@ -46,6 +46,8 @@ class Request:
     sealed: float = 0.0
     options: SnapshotOptions = field(default_factory=SnapshotOptions)
     has_ports: bool = False
+    # Flows whose last verdict is used again; 0: every packet is classified for itself.
+    reuse_flows: int = 0
     shape: Shape = field(default_factory=Shape)
     use: str = "attacks"
     by_family: bool = False
@@ -122,6 +124,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     """Trains, and writes the model with its card."""
     if request.use not in USES:
         raise OptionError(f"--use {request.use!r}; wanted: one of {', '.join(USES)}")
+    model.verdict_reuse(request.reuse_flows)
     model.check_free(request.output, request.force)
     written.check(request.output, request.report, request.plots)
     captures, sealed = _split(truth.captures(request.places, request.benign), request)
@@ -144,7 +147,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     chosen = choose(tried, request.false_alarms_max)
     forests = grow(drawn, names, request, chosen)
     facts = _facts(request, rows, tried, chosen) | {"sealed": sealed}
-    found = model.sifted(classes, request.options, names, forests, facts)
+    found = model.sifted(classes, request.options, names, forests, facts, request.reuse_flows)
     importance = dict(zip(found.columns, found.flow_forest.importance(len(found.columns)).tolist(),
                           strict=True))  # fmt: skip
     is_by_time = folds.plan(drawn, _FOLDS, _SETS, request.seed).is_by_time

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use capture::{Input, ReadOptions, open};
 use clap::Args;
-use packet::{BATCH_LEN_MAX, HashSeed, Source};
-use packetlog::features::{CounterStore, FeatureOptions, Features, Key};
+use packet::{BATCH_LEN_MAX, HashSeed, Source, Span};
+use packetlog::features::{Column, CounterStore, FeatureOptions, Features, Key};
 use packetlog::{Classifier, Model};
 
 use crate::Failure;
@@ -43,6 +43,11 @@ const FLOW_COLUMNS: [&str; 17] = [
 const SOURCE_COLUMNS: [&str; 4] =
     ["source_packets", "source_flows", "source_size_mean_bytes", "source_gap_mean_ns"];
 
+/// Places of each kind of state.
+const STATES: usize = 1 << 16;
+/// Flows whose last verdict is used again.
+const REUSE_FLOWS: usize = 1 << 16;
+
 /// Arguments of `packetlog features`.
 #[derive(Debug, Args)]
 pub(crate) struct FeaturesArguments {
@@ -52,9 +57,9 @@ pub(crate) struct FeaturesArguments {
     /// Packets of it to take into memory
     #[arg(long, default_value_t = usize::MAX)]
     packets: usize,
-    /// A trained model, besides full forests of three trees with seven levels
+    /// A trained model, besides full forests; may be given several times
     #[arg(long, value_name = "FILE")]
-    model: Option<PathBuf>,
+    model: Vec<PathBuf>,
     /// Only ways whose name begins so, such as "sketch, flow"
     #[arg(long, default_value = "")]
     only: String,
@@ -67,21 +72,39 @@ pub(crate) struct FeaturesArguments {
 pub(crate) fn run(arguments: &FeaturesArguments) -> Result<(), Failure> {
     let mut frames = Frames::read(&arguments.capture, arguments.packets)?;
     frames.batch_len = BATCH_LEN_MAX;
-    let all_columns: Vec<&str> = FLOW_COLUMNS.into_iter().chain(SOURCE_COLUMNS).collect();
+    let flow_columns = FLOW_COLUMNS.map(String::from);
+    let all_columns: Vec<_> =
+        FLOW_COLUMNS.into_iter().chain(SOURCE_COLUMNS).map(String::from).collect();
     let mut models = Vec::new();
     for source in [CounterStore::Sketch, CounterStore::Exact] {
         let name = source.name();
         let flows = FeatureOptions { source, ..FeatureOptions::default() };
         let hosts = FeatureOptions { keys: vec![Key::Flow, Key::Source], ..flows.clone() };
-        let of_flows = forest::model(&flows, &FLOW_COLUMNS, &mut frames)?;
+        let of_flows = forest::model(&flows, &flow_columns, forest::PAPER, &mut frames)?;
         models.push((format!("{name}, flow"), Arc::new(of_flows)));
-        let of_hosts = forest::model(&hosts, &all_columns, &mut frames)?;
+        let of_hosts = forest::model(&hosts, &all_columns, forest::PAPER, &mut frames)?;
         models.push((format!("{name}, flow and source"), Arc::new(of_hosts)));
     }
-    if let Some(path) = &arguments.model {
+    let states = FeatureOptions {
+        window: Span::from_seconds(1),
+        keys: vec![Key::Flow, Key::Source],
+        states: STATES,
+        ..FeatureOptions::default()
+    };
+    let of_states: Vec<_> = Column::all(&states).map(|column| column.to_string()).collect();
+    for (name, shape) in [("3 × 7", forest::PAPER), ("10 × 10", forest::LARGER)] {
+        for (how, reuse_flows) in [("", None), (", verdicts reused", Some(REUSE_FLOWS))] {
+            let shape = forest::Shape { reuse_flows, ..shape };
+            let model = forest::model(&states, &of_states, shape, &mut frames)?;
+            models.push((format!("sketch, flow, source and states, {name}{how}"), Arc::new(model)));
+        }
+    }
+    for path in &arguments.model {
         let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let model = Model::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
-        models.push((String::from("trained"), Arc::new(model)));
+        let folder = path.parent().and_then(Path::file_name).filter(|_| arguments.model.len() > 1);
+        let name = folder.map_or_else(String::new, |name| format!(" {}", name.to_string_lossy()));
+        models.push((format!("trained{name}"), Arc::new(model)));
     }
     models.retain(|(name, _)| name.starts_with(&arguments.only));
     for _ in 0..arguments.repetitions {

@@ -9,9 +9,19 @@ use crate::Failure;
 use crate::frames::Frames;
 use crate::generate::random::Random;
 
-/// Trees and levels, as the paper has them.
-const TREES: usize = 3;
-const LEVELS: u32 = 7;
+/// Trees and levels of a forest.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) trees: usize,
+    pub(crate) levels: u32,
+    /// Flows whose last verdict is used again.
+    pub(crate) reuse_flows: Option<usize>,
+}
+
+/// As the paper has them.
+pub(crate) const PAPER: Shape = Shape { trees: 3, levels: 7, reuse_flows: None };
+/// As models of states may need them.
+pub(crate) const LARGER: Shape = Shape { trees: 10, levels: 10, reuse_flows: None };
 
 /// Snapshots of which thresholds are drawn.
 const SAMPLED: usize = 100_000;
@@ -19,11 +29,13 @@ const SAMPLED: usize = 100_000;
 /// A model over these columns, with thresholds that are values of the capture.
 pub(crate) fn model(
     options: &FeatureOptions,
-    names: &[&str],
+    names: &[String],
+    shape: Shape,
     frames: &mut Frames,
 ) -> Result<Model, Failure> {
-    let column =
-        |name: &&str| Column::named(name, options).ok_or_else(|| format!("{name}: no such column"));
+    let column = |name: &String| {
+        Column::named(name, options).ok_or_else(|| format!("{name}: no such column"))
+    };
     let columns = names.iter().map(column).collect::<Result<Vec<_>, _>>()?;
     let values = sample(options, &columns, frames)?;
     let of_flow = |at: usize| columns[at].key().is_some();
@@ -31,14 +43,18 @@ pub(crate) fn model(
     let of_packet: Vec<usize> = all.iter().copied().filter(|&at| !of_flow(at)).collect();
     let mut random = Random::new(7);
     let mut forest = |from: &[usize]| {
-        let trees: Vec<String> = (0..TREES).map(|_| tree(from, &values, &mut random)).collect();
+        let trees: Vec<String> =
+            (0..shape.trees).map(|_| tree(from, shape.levels, &values, &mut random)).collect();
         format!(r#"{{"trees":[{}]}}"#, trees.join(","))
     };
     let keys: Vec<&str> = options.keys.iter().map(|key| key.name()).collect();
+    let reuse = shape.reuse_flows.map_or_else(String::new, |flows| {
+        format!(r#""verdict_reuse":{{"flows":{flows},"growth_percent":12}},"#)
+    });
     let text = format!(
-        r#"{{"format":"wirelens-packetlog 1","classes":["benign","anomalous"],
+        r#"{{"format":"wirelens-packetlog 1","classes":["benign","anomalous"],{reuse}
         "features":{{"source":"{}","window_ns":{},"layers":{},"buckets":{},"keys":{keys:?},
-        "idle_timeout_ns":{},"flow_count_max":{}}},
+        "idle_timeout_ns":{},"flow_count_max":{},"states":{}}},
         "columns":{names:?},"schema":"{}","flow_forest":{},"packet_forest":{}}}"#,
         options.source.name(),
         options.window.as_ns(),
@@ -46,6 +62,7 @@ pub(crate) fn model(
         options.buckets,
         options.idle_timeout.as_ns(),
         options.flow_count_max,
+        options.states,
         schema_hash(options, &columns),
         forest(&all),
         forest(&of_packet),
@@ -78,8 +95,8 @@ fn sample(
     Ok(values)
 }
 
-fn tree(from: &[usize], values: &[Vec<f32>], random: &mut Random) -> String {
-    let inner = (1usize << LEVELS) - 1;
+fn tree(from: &[usize], levels: u32, values: &[Vec<f32>], random: &mut Random) -> String {
+    let inner = (1usize << levels) - 1;
     let (mut feature, mut threshold) = (Vec::new(), Vec::new());
     let (mut left, mut right, mut value) = (Vec::new(), Vec::new(), Vec::new());
     for node in 0..2 * inner + 1 {

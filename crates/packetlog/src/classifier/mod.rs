@@ -6,12 +6,16 @@ mod tests;
 use std::sync::Arc;
 
 use engine::sketch::SketchCounts;
+use model::numeric::BLOCK_ROWS;
 use packet::{Batch, HashSeed};
 
-use crate::features::{ExactCounts, Features, Key, MergedCounts, StateCounts};
+use crate::features::{
+    ExactCounts, Features, Key, MergedCounts, PacketSet, PlaceCounts, StateCounts,
+};
 use crate::judged::{Basis, PacketVerdict};
 use crate::model::Model;
 use crate::pipeline::Judge;
+use crate::reuse::StoredVerdicts;
 use crate::score::{ForestThresholds, ScoreStep, Threshold};
 
 /// Finds of each packet what class of traffic it is of.
@@ -35,6 +39,8 @@ pub struct Classifier {
     judged_by_flow: u64,
     judged_by_packet: u64,
     without_key: u64,
+    /// Where the model has verdicts used again.
+    stored: Option<StoredVerdicts>,
 }
 
 /// The outcome of packets and of what is kept of them.
@@ -58,7 +64,11 @@ pub struct ClassifierCounts {
     pub tables: Vec<(Key, ExactCounts)>,
     /// The outcome of states, where the model reads any.
     pub states: Option<StateCounts>,
-    /// Bytes of sketches, or of what tables hold now, and of states.
+    /// Packets among all of these that no forest was asked about, since the last verdict of their
+    /// flow was used again, and the outcome of flows whose verdicts are stored; nothing where the
+    /// model has no verdicts used again.
+    pub reused: Option<(u64, PlaceCounts)>,
+    /// Bytes of sketches, or of what tables hold now, of states and of stored verdicts.
     pub size_bytes: usize,
 }
 
@@ -67,6 +77,9 @@ impl Classifier {
     #[must_use]
     pub fn new(model: Arc<Model>, seed: HashSeed) -> Self {
         let features = Features::for_model(&model, seed);
+        let (window, idle_timeout) = (model.options().window, model.options().idle_timeout);
+        let stored =
+            model.verdict_reuse().map(|rule| StoredVerdicts::new(rule, window, idle_timeout));
         Self {
             features,
             model,
@@ -78,6 +91,7 @@ impl Classifier {
             judged_by_flow: 0,
             judged_by_packet: 0,
             without_key: 0,
+            stored,
         }
     }
 
@@ -97,47 +111,57 @@ impl Classifier {
     pub fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
         judged.clear();
         self.steps.clear();
+        for records in batch.records.chunks(BLOCK_ROWS) {
+            self.judge_block(&Batch { records, ..*batch }, judged);
+        }
+        self.features.end(batch);
+    }
+
+    /// At most [`BLOCK_ROWS`] packets.
+    fn judge_block(&mut self, block: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
         let Self { model, features, by_flow, by_packet, scores, thresholds, steps, .. } = self;
-        let of_flow = thresholds.map(|thresholds| thresholds.flow);
-        let of_packet = thresholds.map(|thresholds| thresholds.packet);
-        let (mut flow_count, mut packet_count, mut without_key) = (0, 0, 0);
-        features.take(batch, |_, snapshots| {
-            by_flow.clear();
-            by_packet.clear();
-            let first = judged.len();
-            for (index, &flow) in (0u16..).zip(snapshots.flows) {
-                let (basis, places) = if snapshots.holds_flow(index.into()) {
-                    (Basis::Flow, &mut *by_flow)
-                } else {
-                    (Basis::Packet, &mut *by_packet)
-                };
+        let arrived = features.read(block);
+        let stored = self.stored.as_mut();
+        let asked = stored.map_or(PacketSet::ALL, |stored| stored.choose(&arrived));
+        let snapshots = features.snapshots(block.bytes, block.records, asked);
+        by_flow.clear();
+        by_packet.clear();
+        let first = judged.len();
+        for (index, &flow) in (0u16..).zip(snapshots.flows) {
+            let (basis, places) = if snapshots.holds_flow(index.into()) {
+                (Basis::Flow, &mut *by_flow)
+            } else {
+                (Basis::Packet, &mut *by_packet)
+            };
+            if asked.has(index.into()) {
                 places.push(index);
-                without_key += u64::from(flow.is_none());
-                judged.push(PacketVerdict { class: 0, confidence: 0.0, basis, flow });
             }
-            flow_count += by_flow.len() as u64;
-            packet_count += by_packet.len() as u64;
-            if thresholds.is_some() {
-                steps.resize(judged.len(), ScoreStep::default());
-            }
-            let judged = &mut judged[first..];
-            for (forest, rows, threshold) in [
-                (model.flow_forest(), &*by_flow, of_flow),
-                (model.packet_forest(), &*by_packet, of_packet),
-            ] {
-                forest.score(snapshots.values(), rows, scores);
-                match threshold {
-                    None => decide(rows, scores, forest.class_count(), judged),
-                    Some(threshold) => {
-                        let steps = &mut steps[first..];
-                        decide_by(threshold, rows, scores, forest.class_count(), judged, steps);
-                    }
+            self.without_key += u64::from(flow.is_none());
+            judged.push(PacketVerdict { class: 0, confidence: 0.0, basis, flow });
+        }
+        if thresholds.is_some() {
+            steps.resize(judged.len(), ScoreStep::default());
+        }
+        let judged = &mut judged[first..];
+        let steps = steps.get_mut(first..).unwrap_or_default();
+        for (forest, rows, threshold) in [
+            (model.flow_forest(), &*by_flow, thresholds.map(|thresholds| thresholds.flow)),
+            (model.packet_forest(), &*by_packet, thresholds.map(|thresholds| thresholds.packet)),
+        ] {
+            forest.score(snapshots.values(), rows, scores);
+            match threshold {
+                None => decide(rows, scores, forest.class_count(), judged),
+                Some(threshold) => {
+                    decide_by(threshold, rows, scores, forest.class_count(), judged, steps);
                 }
             }
-        });
-        self.judged_by_flow += flow_count;
-        self.judged_by_packet += packet_count;
-        self.without_key += without_key;
+        }
+        if let Some(stored) = &mut self.stored {
+            stored.settle(judged, steps);
+        }
+        let by_packet = judged.iter().filter(|judged| judged.basis == Basis::Packet).count();
+        self.judged_by_packet += by_packet as u64;
+        self.judged_by_flow += (judged.len() - by_packet) as u64;
     }
 
     /// The model.
@@ -163,7 +187,9 @@ impl Classifier {
             sketches: of_keys.clone().filter_map(sketch).collect(),
             tables: of_keys.filter_map(table).collect(),
             states: self.features.state_counts(),
-            size_bytes: self.features.size_bytes(),
+            reused: self.stored.as_ref().map(|stored| (stored.reused(), stored.counts())),
+            size_bytes: self.features.size_bytes()
+                + self.stored.as_ref().map_or(0, StoredVerdicts::size_bytes),
         }
     }
 }

@@ -9,6 +9,7 @@ use packet::FlowDirection;
 
 use super::facts::Facts;
 use super::options::{FeatureOptions, Key};
+use super::packet_set::PacketSet;
 use super::states::StateColumn;
 
 /// One number of a snapshot.
@@ -62,18 +63,33 @@ macro_rules! packet_columns {
         }
 
         impl PacketColumn {
-            /// Of each packet its value. What differs from column to column is asked once.
+            /// Of each packet that is asked for its value. What differs from column to column is
+            /// asked once.
             #[allow(clippy::cast_precision_loss)]
-            pub(super) fn fill(self, facts: &[Facts], values: &mut [f32]) {
-                fn each(facts: &[Facts], values: &mut [f32], of: impl Fn(&Facts) -> f32) {
-                    for (value, facts) in values.iter_mut().zip(facts) {
+            pub(super) fn fill(self, facts: &[Facts], asked: PacketSet, values: &mut [f32]) {
+                fn each(
+                    facts: &[Facts],
+                    asked: PacketSet,
+                    values: &mut [f32],
+                    of: impl Fn(&Facts) -> f32,
+                ) {
+                    if asked.has_all(facts.len()) {
+                        for (value, facts) in values.iter_mut().zip(facts) {
+                            *value = of(facts);
+                        }
+                        return;
+                    }
+                    for at in asked.iter() {
+                        let (Some(value), Some(facts)) = (values.get_mut(at), facts.get(at)) else {
+                            break;
+                        };
                         *value = of(facts);
                     }
                 }
                 match self {
                     $(Self::$variant => {
                         let of: fn(&Facts) -> _ = $value;
-                        each(facts, values, |facts| of(facts) as f32);
+                        each(facts, asked, values, |facts| of(facts) as f32);
                     })*
                 }
             }
@@ -200,36 +216,54 @@ pub(super) const NO_NUMBERS: SumNumbers = [[MISSING; BLOCK_ROWS]; SumColumn::ALL
 /// All numbers of what keys did, packet by packet: a packet's sums are examined once, and without
 /// a branch on what differs from packet to packet. Of flows, packets that went the same way count
 /// for themselves.
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 pub(super) fn fill_sums(
     sums: &[PacketSums],
     ways: Option<&[FlowDirection]>,
+    asked: PacketSet,
     numbers: &mut SumNumbers,
 ) {
-    for (at, sums) in sums.iter().enumerate().take(BLOCK_ROWS) {
-        let way = ways.and_then(|ways| ways.get(at));
-        let is_back = way == Some(&FlowDirection::HighToLow);
-        let other_way = sums.packets.saturating_sub(sums.marked);
-        let marked = if is_back { other_way } else { sums.marked };
-        // One packet has no gap.
-        let (is_held, has_gap) = (sums.packets > 0, sums.packets > 1);
-        let values = [
-            (is_held, sums.packets as f32),
-            (is_held, marked as f32),
-            (is_held, whole(sums.size_sum)),
-            (is_held, sums.size_max as f32),
-            (is_held, sums.size_min as f32),
-            (is_held, sums.size_mean() as f32),
-            (is_held, sums.size_variance() as f32),
-            (is_held, whole(sums.gap_sum)),
-            (has_gap, whole(sums.gap_max)),
-            (has_gap, whole(sums.gap_min)),
-            (has_gap, sums.gap_mean() as f32),
-            (has_gap, sums.gap_variance() as f32),
-        ];
-        for (numbers, (is_known, value)) in numbers.iter_mut().zip(values) {
-            numbers[at] = either(is_known, value, MISSING);
+    if asked.has_all(sums.len()) {
+        for (at, sums) in sums.iter().enumerate().take(BLOCK_ROWS) {
+            fill_sums_at(at, sums, ways, numbers);
         }
+        return;
+    }
+    for at in asked.iter() {
+        let Some(sums) = sums.get(at) else { break };
+        fill_sums_at(at, sums, ways, numbers);
+    }
+}
+
+#[inline(always)]
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+fn fill_sums_at(
+    at: usize,
+    sums: &PacketSums,
+    ways: Option<&[FlowDirection]>,
+    numbers: &mut SumNumbers,
+) {
+    let way = ways.and_then(|ways| ways.get(at));
+    let is_back = way == Some(&FlowDirection::HighToLow);
+    let other_way = sums.packets.saturating_sub(sums.marked);
+    let marked = if is_back { other_way } else { sums.marked };
+    // One packet has no gap.
+    let (is_held, has_gap) = (sums.packets > 0, sums.packets > 1);
+    let values = [
+        (is_held, sums.packets as f32),
+        (is_held, marked as f32),
+        (is_held, whole(sums.size_sum)),
+        (is_held, sums.size_max as f32),
+        (is_held, sums.size_min as f32),
+        (is_held, sums.size_mean() as f32),
+        (is_held, sums.size_variance() as f32),
+        (is_held, whole(sums.gap_sum)),
+        (has_gap, whole(sums.gap_max)),
+        (has_gap, whole(sums.gap_min)),
+        (has_gap, sums.gap_mean() as f32),
+        (has_gap, sums.gap_variance() as f32),
+    ];
+    for (numbers, (is_known, value)) in numbers.iter_mut().zip(values) {
+        numbers[at] = either(is_known, value, MISSING);
     }
 }
 

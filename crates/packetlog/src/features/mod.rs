@@ -16,6 +16,7 @@ mod facts;
 mod kept;
 mod merged;
 mod options;
+mod packet_set;
 mod states;
 #[cfg(test)]
 mod tests;
@@ -37,12 +38,14 @@ pub use options::{
     BUCKETS_MAX, CounterStore, FLOWS_MAX, FeatureOptions, Key, LAYERS_MAX, OptionsError,
     STATES_MAX, STATES_MIN,
 };
+pub use packet_set::PacketSet;
 pub use states::{PlaceCounts, StateColumn, StateCounts};
+pub(crate) use states::{PlaceIndex, Places};
 
 use columns::SumNumbers;
 use facts::Facts;
 use kept::{KeyCounters, PacketArrival, host_key};
-use states::States;
+use states::{Arrivals, States};
 
 /// Makes snapshots of packets, batch after batch.
 pub struct Features {
@@ -57,6 +60,8 @@ pub struct Features {
     states: Option<Box<States>>,
     facts: Vec<Facts>,
     flows: Vec<Option<(FlowKey, FlowDirection)>>,
+    /// Of each packet with a flow the flow's hash, which sketches, tables and states share.
+    hashes: Vec<u64>,
     ways: Vec<FlowDirection>,
     times: Vec<Timestamp>,
     marks: Vec<(usize, FlowMark)>,
@@ -67,6 +72,8 @@ pub struct Features {
     summed: [bool; Key::COUNT],
     numbers: [SumNumbers; Key::COUNT],
     values: Vec<f32>,
+    /// Those of the block whose columns are read.
+    asked: PacketSet,
     merged: MergedCounts,
 }
 
@@ -77,6 +84,24 @@ pub struct MergedCounts {
     pub frames: u64,
     /// Packets on the wire that they stand for.
     pub packets: u64,
+}
+
+/// Packets of a block whose headers were read, and which nothing has taken in yet.
+pub(crate) struct BlockArrivals<'a> {
+    pub(crate) flows: &'a [Option<(FlowKey, FlowDirection)>],
+    /// Of packets with a flow the flow's hash.
+    pub(crate) hashes: &'a [u64],
+    pub(crate) times: &'a [Timestamp],
+    pub(crate) facts: &'a [Facts],
+    marks: &'a [(usize, FlowMark)],
+}
+
+impl BlockArrivals<'_> {
+    /// Packets before which the clock was set back, in order.
+    pub(crate) fn clock_steps(&self) -> impl Iterator<Item = usize> {
+        let steps = self.marks.iter().filter(|(_, mark)| mark.kind == MarkKind::Step);
+        steps.map(|&(at, _)| at)
+    }
 }
 
 /// Snapshots of some packets, column by column.
@@ -170,6 +195,7 @@ impl Features {
             kept: Key::ALL.map(|key| is_needed(key).then(|| KeyCounters::new(options))),
             facts: Vec::with_capacity(BLOCK_ROWS),
             flows: Vec::with_capacity(BLOCK_ROWS),
+            hashes: Vec::with_capacity(BLOCK_ROWS),
             ways: Vec::with_capacity(BLOCK_ROWS),
             times: Vec::with_capacity(BLOCK_ROWS),
             marks: Vec::new(),
@@ -179,6 +205,7 @@ impl Features {
             summed: Key::ALL.map(|key| columns.iter().any(|column| column.key() == Some(key))),
             numbers: Key::ALL.map(|_| columns::NO_NUMBERS),
             values: vec![0.0; columns.len() * BLOCK_ROWS],
+            asked: PacketSet::ALL,
             merged: MergedCounts::default(),
         }
     }
@@ -232,28 +259,45 @@ impl Features {
     pub fn take(&mut self, batch: &Batch<'_>, mut each: impl FnMut(&[Record], Snapshots<'_>)) {
         for records in batch.records.chunks(BLOCK_ROWS) {
             self.read(&Batch { records, ..*batch });
-            self.observe(batch.bytes, records);
-            self.fill();
-            let snapshots = Snapshots {
-                values: &self.values,
-                flows: &self.flows,
-                times: &self.times,
-                main_sums: self.main.map_or(&[], |key| &self.sums[key as usize]),
-            };
-            each(records, snapshots);
+            each(records, self.snapshots(batch.bytes, records, PacketSet::ALL));
         }
+        self.end(batch);
+    }
+
+    /// Takes in packets that were [read](Self::read), and makes snapshots of those asked for; of
+    /// the others the values are undefined.
+    pub(crate) fn snapshots(
+        &mut self,
+        bytes: &[u8],
+        records: &[Record],
+        asked: PacketSet,
+    ) -> Snapshots<'_> {
+        self.asked = asked;
+        self.observe(bytes, records);
+        self.fill();
+        Snapshots {
+            values: &self.values,
+            flows: &self.flows,
+            times: &self.times,
+            main_sums: self.main.map_or(&[], |key| &self.sums[key as usize]),
+        }
+    }
+
+    /// After the blocks of a batch.
+    pub(crate) fn end(&mut self, batch: &Batch<'_>) {
         if let Some(mark) = batch.tick.and_then(|time| self.clock.on_tick(time)) {
             self.now = self.now.max(mark.watermark);
             self.on_mark(mark);
         }
     }
 
-    /// Headers, flows and times.
-    fn read(&mut self, batch: &Batch<'_>) {
+    /// Headers, flows and times of a block of at most [`BLOCK_ROWS`] packets.
+    pub(crate) fn read(&mut self, batch: &Batch<'_>) -> BlockArrivals<'_> {
         self.facts.clear();
         self.facts.resize(batch.records.len(), Facts::NONE);
         self.flows.clear();
         self.flows.resize(batch.records.len(), None);
+        self.hashes.clear();
         self.ways.clear();
         self.times.clear();
         self.marks.clear();
@@ -274,10 +318,23 @@ impl Features {
                 self.merged.packets += u64::from(facts.segments);
             }
             *flow = FlowKey::from_frame(&frame);
-            self.ways.push(flow.map_or(FlowDirection::LowToHigh, |(_, way)| way));
+            // By reference: to copy a key that was just written waits for the writes.
+            let (hash, way) = match &*flow {
+                Some((key, way)) => (key.key_hash(self.seed), *way),
+                None => (0, FlowDirection::LowToHigh),
+            };
+            self.hashes.push(hash);
+            self.ways.push(way);
         }
         if let Some(states) = &mut self.states {
-            states.read(batch, &self.flows);
+            states.read(batch, &self.flows, (&self.hashes, &self.ways));
+        }
+        BlockArrivals {
+            flows: &self.flows,
+            hashes: &self.hashes,
+            times: &self.times,
+            facts: &self.facts,
+            marks: &self.marks,
         }
     }
 
@@ -315,7 +372,14 @@ impl Features {
     /// What is examined first is asked for all packets and keys before any of it is used.
     fn observe_between(&mut self, bytes: &[u8], records: &[Record], range: std::ops::Range<usize>) {
         if let Some(states) = &mut self.states {
-            states.observe(records, &self.facts, &self.times, range.clone());
+            let arrived = Arrivals {
+                records,
+                facts: &self.facts,
+                times: &self.times,
+                flows: &self.flows,
+                asked: self.asked,
+            };
+            states.observe(&arrived, range.clone());
         }
         let mut kept = std::mem::take(&mut self.kept);
         for (key, kept) in Key::ALL.into_iter().zip(&kept) {
@@ -365,10 +429,11 @@ impl Features {
     fn gather_flows(&mut self, range: std::ops::Range<usize>, kept: &KeyCounters) {
         let arrived = &mut self.arrived[Key::Flow as usize];
         for index in range {
-            // By reference: to copy a key that was just written waits for the writes.
-            let Some((key, way)) = &self.flows[index] else { continue };
+            if self.flows[index].is_none() {
+                continue;
+            }
+            let (hash, way) = (self.hashes[index], self.ways[index]);
             let facts = &self.facts[index];
-            let hash = key.key_hash(self.seed);
             kept.prefetch_labels(hash);
             arrived.push(PacketArrival {
                 hash,
@@ -377,9 +442,9 @@ impl Features {
                 size: facts.size,
                 index: index as u16,
                 tcp_flags: (facts.tcp_flags.max(0) & 0xff) as u8,
-                is_marked: *way == FlowDirection::LowToHigh,
+                is_marked: way == FlowDirection::LowToHigh,
                 more: facts.segments.saturating_sub(1),
-                more_marked: *way == FlowDirection::LowToHigh,
+                more_marked: way == FlowDirection::LowToHigh,
                 last_size: facts.last_size,
             });
         }
@@ -425,20 +490,29 @@ impl Features {
             if self.summed[key as usize] {
                 let (sums, numbers) = (&self.sums[key as usize], &mut self.numbers[key as usize]);
                 let ways = (key == Key::Flow).then_some(&*self.ways);
-                columns::fill_sums(sums, ways, numbers);
+                columns::fill_sums(sums, ways, self.asked, numbers);
             }
         }
+        let asked = self.asked;
+        let is_all = asked.has_all(self.flows.len());
+        let copy = |from: &[f32; BLOCK_ROWS], to: &mut [f32; BLOCK_ROWS]| {
+            if is_all {
+                *to = *from;
+            } else {
+                asked.iter().for_each(|at| to[at] = from[at]);
+            }
+        };
         let (blocks, _) = self.values.as_chunks_mut::<BLOCK_ROWS>();
         let mut of_states = self.states.iter().flat_map(|states| states.values());
         for (column, values) in self.columns.iter().zip(blocks) {
             match *column {
-                Column::Packet(column) => column.fill(&self.facts, values),
+                Column::Packet(column) => column.fill(&self.facts, asked, values),
                 Column::Of(key, column) => {
-                    *values = self.numbers[key as usize][column as usize];
+                    copy(&self.numbers[key as usize][column as usize], values);
                 }
                 Column::State(_) => {
                     if let Some(found) = of_states.next() {
-                        *values = *found;
+                        copy(found, values);
                     }
                 }
             }

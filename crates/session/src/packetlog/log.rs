@@ -324,6 +324,14 @@ pub fn lines(
         "packetlog: {} classified with flow state, {} without",
         counts.by_flow, counts.by_packet
     );
+    if let Some((packets, verdicts)) = counts.reused {
+        let _ = writeln!(
+            text,
+            "packetlog: {packets} of these with the last verdict of their flow; verdicts of {} \
+             flows stored, {} evicted",
+            verdicts.begun, verdicts.evicted
+        );
+    }
     if counts.merged.frames > 0 {
         let _ = writeln!(
             text,

@@ -1,5 +1,7 @@
 //! What is known of a host as client, or as server, over the last half a minute to a minute.
 
+use std::sync::LazyLock;
+
 use packet::{Span, Timestamp};
 
 use super::columns;
@@ -95,11 +97,18 @@ impl Distinct {
     }
 
     fn estimate(self) -> f32 {
-        const BITS: f32 = u128::BITS as f32;
-        let free = self.0.count_zeros().max(1) as f32;
-        if self.0 == u128::MAX { BITS * BITS.ln() } else { -BITS * (free / BITS).ln() }
+        ESTIMATES[self.0.count_zeros() as usize]
     }
 }
+
+/// By the bits that are free; logarithms for each packet would take as long as all other columns.
+static ESTIMATES: LazyLock<[f32; u128::BITS as usize + 1]> = LazyLock::new(|| {
+    const BITS: f32 = u128::BITS as f32;
+    std::array::from_fn(|free| match free {
+        0 => BITS * BITS.ln(),
+        free => -BITS * (free as f32 / BITS).ln(),
+    })
+});
 
 #[cfg(test)]
 mod tests {

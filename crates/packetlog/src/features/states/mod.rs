@@ -13,6 +13,9 @@ mod places;
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZeroU64;
+use std::ops::Range;
+
 use model::numeric::BLOCK_ROWS;
 use packet::wire::tcp::TcpFlags;
 use packet::{
@@ -22,14 +25,14 @@ use packet::{
 
 pub use columns::StateColumn;
 pub use places::PlaceCounts;
+pub(crate) use places::{PlaceIndex, Places};
 
 use super::columns::MISSING;
 use super::facts::Facts;
-use super::{address_hash, arp_addresses};
+use super::{PacketSet, address_hash, arp_addresses};
 use columns::StateView;
 use flow::{FlowCounts, FlowState, Handshake, PairState};
 use hosts::HostState;
-use places::Places;
 
 const TCP_FIN: u8 = TcpFlags::FIN.bits() as u8;
 const TCP_SYN: u8 = TcpFlags::SYN.bits() as u8;
@@ -44,8 +47,12 @@ const EPHEMERAL_PORTS_START: u16 = 32_768;
 const ARP_PROTOCOL: Protocol = Protocol(254);
 const ICMP_ECHO_REPLY: i16 = 0;
 const ICMPV6_ECHO_REPLY: i16 = 129;
-/// Packets between asking for the states of one and examining them.
-const AHEAD: usize = 6;
+/// Packets between asking for the state of one's flow and examining it.
+const FLOW_AHEAD: usize = 12;
+/// Packets between asking whose states those of its pair and hosts are, and examining them.
+const SETS_AHEAD: usize = 8;
+/// Packets between asking for these states and examining them.
+const STATES_AHEAD: usize = 4;
 
 /// The outcome of each kind of state: of flows, pairs, clients and servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,12 +67,14 @@ pub struct StateCounts {
     pub servers: PlaceCounts,
 }
 
-/// Whom a packet belongs to.
-#[derive(Clone, Copy)]
-struct Member {
-    hash: u64,
-    key: FlowKey,
-    direction: FlowDirection,
+/// Packets on their way to the states.
+pub(super) struct Arrivals<'a> {
+    pub(super) records: &'a [Record],
+    pub(super) facts: &'a [Facts],
+    pub(super) times: &'a [Timestamp],
+    pub(super) flows: &'a [Option<(FlowKey, FlowDirection)>],
+    /// Those whose columns are read.
+    pub(super) asked: PacketSet,
 }
 
 /// Follows flows and hosts.
@@ -76,7 +85,11 @@ pub(super) struct States {
     pairs: Places<PairState>,
     clients: Places<HostState>,
     servers: Places<HostState>,
-    members: Vec<Option<Member>>,
+    /// Of each packet the hash of its flow; none of what has neither a flow nor is ARP.
+    hashes: Vec<Option<NonZeroU64>>,
+    ways: Vec<FlowDirection>,
+    /// Of packets of ARP who asks whom, by the packet.
+    arps: Vec<(usize, FlowKey, FlowDirection)>,
     values: Vec<[f32; BLOCK_ROWS]>,
 }
 
@@ -96,7 +109,9 @@ impl States {
             pairs: Places::new(count, PAIR_IDLE_TIMEOUT.max(idle_timeout)),
             clients: Places::new(count, PAIR_IDLE_TIMEOUT),
             servers: Places::new(count, PAIR_IDLE_TIMEOUT),
-            members: Vec::with_capacity(BLOCK_ROWS),
+            hashes: Vec::with_capacity(BLOCK_ROWS),
+            ways: Vec::with_capacity(BLOCK_ROWS),
+            arps: Vec::new(),
         }
     }
 
@@ -128,55 +143,86 @@ impl States {
     }
 
     /// Whom each packet belongs to; the states of their flows are asked for.
-    pub(super) fn read(&mut self, batch: &Batch<'_>, flows: &[Option<(FlowKey, FlowDirection)>]) {
-        self.members.clear();
-        for (frame, flow) in batch.frames().zip(flows) {
-            let found = flow.or_else(|| arp_key(&frame));
-            self.members.push(found.map(|(key, direction)| {
-                let hash = key.key_hash(self.seed);
+    pub(super) fn read(
+        &mut self,
+        batch: &Batch<'_>,
+        flows: &[Option<(FlowKey, FlowDirection)>],
+        (hashes, ways): (&[u64], &[FlowDirection]),
+    ) {
+        self.hashes.clear();
+        self.ways.clear();
+        self.arps.clear();
+        for (at, ((frame, flow), &hash)) in batch.frames().zip(flows).zip(hashes).enumerate() {
+            let mut way = ways[at];
+            let mut hash = flow.is_some().then_some(hash);
+            if flow.is_none()
+                && let Some((key, arp_way)) = arp_key(&frame)
+            {
+                (hash, way) = (Some(key.key_hash(self.seed)), arp_way);
+                self.arps.push((at, key, way));
+            }
+            if let Some(hash) = hash {
                 self.flows.prefetch(hash);
-                Member { hash, key, direction }
-            }));
+            }
+            self.ways.push(way);
+            // Hashes of 0 and of 1 are one, as in the memories.
+            self.hashes.push(hash.and_then(|hash| NonZeroU64::new(hash.max(1))));
         }
     }
 
     /// Takes in packets in order, of those that were [read](Self::read).
-    pub(super) fn observe(
-        &mut self,
-        records: &[Record],
-        facts: &[Facts],
-        times: &[Timestamp],
-        range: std::ops::Range<usize>,
-    ) {
+    pub(super) fn observe(&mut self, arrived: &Arrivals<'_>, range: Range<usize>) {
         for at in range.clone() {
-            let ahead = (at + AHEAD < range.end).then(|| self.members[at + AHEAD]).flatten();
-            if let Some(state) = ahead.and_then(|member| self.flows.get(member.hash)) {
-                self.pairs.prefetch(state.pair);
-                self.clients.prefetch(state.client);
-                self.servers.prefetch(state.server);
-            }
-            match self.members[at] {
-                Some(member) => {
-                    let packet = Arrival::new(&records[at].layers, &facts[at], times[at]);
-                    self.take(at, &member, &packet);
+            self.prefetch(at, range.end);
+            match self.hashes[at] {
+                Some(hash) => {
+                    let facts = &arrived.facts[at];
+                    let packet =
+                        Arrival::new(&arrived.records[at].layers, facts, arrived.times[at]);
+                    self.take(at, hash.get(), arrived, &packet);
                 }
                 None => self.values.iter_mut().for_each(|values| values[at] = MISSING),
             }
         }
     }
 
-    fn take(&mut self, at: usize, member: &Member, packet: &Arrival) {
+    /// Asks for states of packets after this one, in the order in which one tells of another.
+    #[inline(always)]
+    fn prefetch(&self, at: usize, end: usize) {
+        let hash = |ahead: usize| {
+            self.hashes[..end].get(at + ahead).copied().flatten().map(NonZeroU64::get)
+        };
+        if let Some(hash) = hash(FLOW_AHEAD) {
+            self.flows.prefetch_state(hash);
+        }
+        if let Some(state) = hash(SETS_AHEAD).and_then(|hash| self.flows.get(hash)) {
+            self.pairs.prefetch(state.pair);
+            self.clients.prefetch(state.client);
+            self.servers.prefetch(state.server);
+        }
+        if let Some(state) = hash(STATES_AHEAD).and_then(|hash| self.flows.get(hash)) {
+            self.pairs.prefetch_state(state.pair);
+            self.clients.prefetch_state(state.client);
+            self.servers.prefetch_state(state.server);
+        }
+    }
+
+    fn take(&mut self, at: usize, hash: u64, arrived: &Arrivals<'_>, packet: &Arrival) {
         let now = packet.time;
-        let (flow, before) = self.flows.take(member.hash, now);
+        let (flow, before) = self.flows.take(hash, now);
         let is_again = packet.is_syn() && flow.handshake.is_over();
         if is_again {
             *flow = FlowState::default();
         }
         let begins = !flow.has_begun;
         if begins {
-            flow.begin(member, packet, self.seed);
+            let arp = self.arps.iter().find(|(packet, ..)| *packet == at);
+            let member = arrived.flows[at].or_else(|| arp.map(|&(_, key, way)| (key, way)));
+            if let Some((key, way)) = member {
+                flow.begin(&key, way, packet, self.seed);
+            }
         }
-        let is_from_client = (member.direction == FlowDirection::HighToLow) == flow.is_server_low;
+        let is_from_client = (self.ways[at] == FlowDirection::HighToLow) == flow.is_server_low;
         let news = flow.add(is_from_client, packet);
         let (pair, _) = self.pairs.take(flow.pair, now);
         let (client, _) = self.clients.take(flow.client, now);
@@ -197,6 +243,9 @@ impl States {
             if let Some(period) = host.of_begin(flow.first) {
                 news.tell(&mut period.counts);
             }
+        }
+        if !arrived.asked.has(at) {
+            return;
         }
         let before = before.filter(|_| !begins);
         let view = StateView {
@@ -277,8 +326,8 @@ impl News {
 impl FlowState {
     /// Its first packet.
     #[cold]
-    fn begin(&mut self, member: &Member, packet: &Arrival, seed: HashSeed) {
-        let (sender, receiver) = member.key.endpoints(member.direction);
+    fn begin(&mut self, key: &FlowKey, way: FlowDirection, packet: &Arrival, seed: HashSeed) {
+        let (sender, receiver) = key.endpoints(way);
         let is_tcp = packet.tcp_flags.is_some();
         let is_by_ports = if is_tcp {
             !packet.is_syn() && is_server_port(sender.port, receiver.port)
@@ -294,13 +343,13 @@ impl FlowState {
             || (!is_tcp && is_by_ports);
         let is_from_server =
             is_by_ports || is_syn_ack || packet.is_icmp_reply || packet.is_arp_reply;
-        self.is_server_low = (member.direction == FlowDirection::LowToHigh) == is_from_server;
+        self.is_server_low = (way == FlowDirection::LowToHigh) == is_from_server;
         let (client, server) = if is_from_server { (receiver, sender) } else { (sender, receiver) };
         self.has_begun = true;
         self.first = packet.time;
         self.client = address_hash(seed, client.address);
         self.server = address_hash(seed, server.address);
-        let protocol = member.key.protocol();
+        let protocol = key.protocol();
         let is_message = matches!(protocol, Protocol::ICMP | Protocol::ICMPV6);
         self.port = if is_message { 0 } else { server.port };
         let service = u64::from(self.port) << 8 | u64::from(protocol.0);

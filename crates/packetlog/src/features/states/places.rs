@@ -1,24 +1,41 @@
 //! States by 64-bit hash in a memory that does not grow.
 
-use engine::prefetch::{prefer_huge_pages, prefetch};
+use engine::prefetch::{prefer_huge_pages, prefetch, prefetch_all};
 use packet::{Span, Timestamp};
 
 /// Places that a hash may take: all of them are examined, and the oldest makes room.
 const WAYS: usize = 4;
 
 /// States in sets of four places.
-pub(super) struct Places<S> {
-    sets: Vec<[Place<S>; WAYS]>,
+pub(crate) struct Places<S> {
+    sets: Vec<Set>,
+    /// Those of a set, apart from what is examined to find one.
+    states: Vec<States<S>>,
     idle_timeout: Span,
     counts: PlaceCounts,
 }
 
+/// Whose states these are: one cache line.
 #[derive(Clone, Copy)]
-struct Place<S> {
+#[repr(align(64))]
+struct Set {
     /// 0 where the place is free.
-    hash: u64,
-    last: Timestamp,
-    state: S,
+    hashes: [u64; WAYS],
+    last: [Timestamp; WAYS],
+}
+
+const _: () = assert!(size_of::<Set>() == 64, "a line");
+
+/// The states of a set, from the beginning of a line on.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct States<S>([S; WAYS]);
+
+/// Where a state is, until the next one begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlaceIndex {
+    set: usize,
+    way: usize,
 }
 
 /// The outcome of states that share a memory.
@@ -32,20 +49,32 @@ pub struct PlaceCounts {
 
 impl<S: Copy + Default> Places<S> {
     /// Without any state. `count` is a power of two, at least [`WAYS`].
-    pub(super) fn new(count: usize, idle_timeout: Span) -> Self {
-        let mut sets = Vec::with_capacity(count / WAYS);
+    pub(crate) fn new(count: usize, idle_timeout: Span) -> Self {
+        let (mut sets, mut states) = (Vec::with_capacity(count / WAYS), Vec::new());
+        states.reserve_exact(count / WAYS);
         prefer_huge_pages(&mut sets);
-        let free = Place { hash: 0, last: Timestamp::MIN, state: S::default() };
-        sets.resize(count / WAYS, [free; WAYS]);
-        Self { sets, idle_timeout, counts: PlaceCounts::default() }
+        prefer_huge_pages(&mut states);
+        sets.resize(count / WAYS, Set { hashes: [0; WAYS], last: [Timestamp::MIN; WAYS] });
+        states.resize(count / WAYS, States([S::default(); WAYS]));
+        Self { sets, states, idle_timeout, counts: PlaceCounts::default() }
     }
 
-    /// Asks for the places of a hash.
+    /// Asks for the set of a hash.
     #[inline(always)]
-    pub(super) fn prefetch(&self, hash: u64) {
-        if let Some(set) = self.sets.get(self.set_of(hash)) {
-            set.iter().for_each(|place| prefetch(&place.hash));
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if let Some(set) = self.sets.get(self.set_of(hash.max(1))) {
+            prefetch(set);
         }
+    }
+
+    /// Asks for the state of a hash, when its set has come; where there is none, for the one that
+    /// would make room.
+    #[inline(always)]
+    pub(crate) fn prefetch_state(&self, hash: u64) {
+        let at = self.set_of(hash.max(1));
+        let set = &self.sets[at];
+        let way = set.way_of(hash.max(1)).unwrap_or_else(|| set.oldest());
+        prefetch_all(&self.states[at].0[way & (WAYS - 1)]);
     }
 
     #[inline(always)]
@@ -56,53 +85,92 @@ impl<S: Copy + Default> Places<S> {
 
     /// The state of a hash if there is one.
     #[inline]
-    pub(super) fn get(&self, hash: u64) -> Option<&S> {
+    pub(crate) fn get(&self, hash: u64) -> Option<&S> {
         let hash = hash.max(1);
-        let set = self.sets.get(self.set_of(hash))?;
-        set.iter().find(|place| place.hash == hash).map(|place| &place.state)
+        let at = self.set_of(hash);
+        let way = self.sets.get(at)?.way_of(hash)?;
+        self.states.get(at)?.0.get(way)
     }
 
     /// The state of a hash, which begins where there is none, or where it was idle for longer than
     /// the time-out; and when it was used before, unless it began.
     #[inline]
-    pub(super) fn take(&mut self, hash: u64, now: Timestamp) -> (&mut S, Option<Timestamp>) {
+    pub(crate) fn take(&mut self, hash: u64, now: Timestamp) -> (&mut S, Option<Timestamp>) {
+        let (place, before) = self.find_or_begin(hash, now);
+        (&mut self.states[place.set].0[place.way], before)
+    }
+
+    /// Where the state of a hash is, as [`take`](Self::take) gives it.
+    #[inline]
+    pub(crate) fn find_or_begin(
+        &mut self,
+        hash: u64,
+        now: Timestamp,
+    ) -> (PlaceIndex, Option<Timestamp>) {
         let hash = hash.max(1);
         let at = self.set_of(hash);
         let set = &mut self.sets[at];
         let oldest_alive = now.minus(self.idle_timeout);
-        let found = set.iter().position(|place| place.hash == hash);
-        let way = found.unwrap_or_else(|| {
-            // A free place has the earliest time.
-            let oldest = set.iter().enumerate().min_by_key(|(_, place)| place.last);
-            oldest.map_or(0, |(way, _)| way)
-        });
-        let place = &mut set[way];
-        let is_known = found.is_some() && place.last >= oldest_alive;
-        let before = is_known.then_some(place.last);
+        let found = set.way_of(hash);
+        // A free place has the earliest time.
+        let way = found.unwrap_or_else(|| set.oldest()) & (WAYS - 1);
+        let last = std::mem::replace(&mut set.last[way], now);
+        let is_known = found.is_some() && last >= oldest_alive;
         if !is_known {
             self.counts.begun += 1;
-            let is_alive = place.hash != 0 && found.is_none() && place.last >= oldest_alive;
+            let is_alive = set.hashes[way] != 0 && found.is_none() && last >= oldest_alive;
             self.counts.evicted += u64::from(is_alive);
-            *place = Place { hash, last: now, state: S::default() };
+            set.hashes[way] = hash;
+            self.states[at].0[way] = S::default();
         }
-        place.last = now;
-        (&mut place.state, before)
+        (PlaceIndex { set: at, way }, is_known.then_some(last))
+    }
+
+    /// The state at a place, if it is still that of this hash.
+    #[inline]
+    pub(crate) fn at(&mut self, place: PlaceIndex, hash: u64) -> Option<&mut S> {
+        let set = self.sets.get(place.set)?;
+        let is_same = set.hashes.get(place.way) == Some(&hash.max(1));
+        self.states.get_mut(place.set)?.0.get_mut(place.way).filter(|_| is_same)
     }
 
     /// Nothing is known any more.
-    pub(super) fn forget(&mut self) {
-        for place in self.sets.as_flattened_mut() {
-            place.hash = 0;
-            place.last = Timestamp::MIN;
+    pub(crate) fn forget(&mut self) {
+        for set in &mut self.sets {
+            (set.hashes, set.last) = ([0; WAYS], [Timestamp::MIN; WAYS]);
         }
     }
 
-    pub(super) const fn counts(&self) -> PlaceCounts {
+    pub(crate) const fn counts(&self) -> PlaceCounts {
         self.counts
     }
 
-    pub(super) fn size_bytes(&self) -> usize {
-        size_of_val(self.sets.as_slice())
+    pub(crate) fn size_bytes(&self) -> usize {
+        size_of_val(self.sets.as_slice()) + size_of_val(self.states.as_slice())
+    }
+}
+
+impl Set {
+    /// Where a hash is. Without a jump at each place: which it is differs from packet to packet.
+    #[inline(always)]
+    fn way_of(&self, hash: u64) -> Option<usize> {
+        let mut found = 0_u32;
+        for (way, of) in self.hashes.iter().enumerate() {
+            found |= u32::from(*of == hash) << way;
+        }
+        (found != 0).then(|| found.trailing_zeros() as usize)
+    }
+
+    /// The place that was used last of all before the others, of several the first.
+    #[inline(always)]
+    fn oldest(&self) -> usize {
+        let mut oldest = 0;
+        for way in 1..WAYS {
+            if self.last[way] < self.last[oldest] {
+                oldest = way;
+            }
+        }
+        oldest
     }
 }
 
