@@ -50,7 +50,7 @@ pub fn compress(
         }
         let replacing = Replacing::default();
         let (before, after) = one(folder, name, level, &replacing, &AtomicBool::new(false))?;
-        compressed.file_count += 1;
+        compressed.file_count += u64::from(after < before);
         compressed.bytes_before += before;
         compressed.bytes_after += after;
     }
@@ -58,7 +58,7 @@ pub fn compress(
 }
 
 /// Compresses one file: written next to it, renamed when complete, the plain one deleted last.
-/// Returns its bytes before and after, which are the same where it was given up.
+/// Returns its bytes before and after, which are the same where it was given up, or was not smaller.
 fn one(
     folder: &Path,
     name: &FileName,
@@ -73,7 +73,9 @@ fn one(
         let _ = std::fs::remove_file(&partial);
         LogError::new(&partial, error)
     };
-    let Some((records, after)) = packed.map_err(given_up)? else {
+    // Compact blocks of few packets may not become smaller; such a file stays plain.
+    let Some((records, after)) = packed.map_err(given_up)?.filter(|(_, after)| *after < file.len)
+    else {
         let _ = std::fs::remove_file(&partial);
         return Ok((file.len, file.len));
     };
