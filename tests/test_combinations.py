@@ -269,9 +269,14 @@ COMMANDS = {
     ),
     "packetlog stats": Command(
         ("packetlog", "stats", "--log", "{log}"),
-        {"table": ()},
-        {"--format": Option(("csv",), "table"), "--output": Option(("out.csv",), "table")},
-        frozenset({"--help", "--log", "--force"}),
+        {"table": (), "why": ("--why", "flows")},
+        {
+            "--format": Option(("csv",), "table why"),
+            "--output": Option(("out.csv",), "table why"),
+            "--host": Option(("192.0.2.1",), "why"),
+            "--flow": Option(("1:AAAAAAAAAAAAAAAAAAAAAAAAAAA=",), "why"),
+        },
+        frozenset({"--help", "--log", "--force", "--why"}),
     ),
     "packetlog record": Command(
         ("packetlog", "record", "-o", "log"),

@@ -28,6 +28,7 @@ TABLES = (
     f"cca -q -r {QUEUE}/before.pcapng.gz --egress {QUEUE}/after.pcapng.gz --model cca -n 2",
     f"l4s -q -r {ROOT}/testdata/l4s/sender.pcap.gz --to 10.2.1.2 --model l4s",
     "packetlog stats -l {log}",
+    "packetlog stats -l {log} --why",
     "packetlog query -q -l {log} --list hosts",
     "packetlog query -q -l {log} --list sessions",
     "devices",

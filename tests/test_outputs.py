@@ -42,6 +42,9 @@ OUTPUTS: dict[str, Words] = {
     "stats": lambda ready, out: [
         "packetlog", "stats", "--log", ready / "log", "-o", out, "--format", "csv",
     ],
+    "why": lambda ready, out: [
+        "packetlog", "stats", "--log", ready / "log", "--why", "-o", out, "--format", "csv",
+    ],
     "recover": lambda ready, out: ["recover", ready / "left.csv.partial", "-o", out],
 }  # fmt: skip
 # The same on standard output.
@@ -62,6 +65,10 @@ PRINTED: dict[str, Words] = {
     "modes": lambda *_: ["packetlog", "modes"],
     "stats-table": lambda ready, _: ["packetlog", "stats", "--log", ready / "log"],
     "stats": lambda ready, _: ["packetlog", "stats", "--log", ready / "log", "--format", "csv"],
+    "why-table": lambda ready, _: ["packetlog", "stats", "--log", ready / "log", "--why"],
+    "why": lambda ready, _: [
+        "packetlog", "stats", "--log", ready / "log", "--why", "--format", "csv",
+    ],
     "query": lambda ready, _: ["packetlog", "query", "--log", ready / "log", "-w", "-"],
     "version": lambda *_: ["--version"],
     "help": lambda *_: ["--help"],

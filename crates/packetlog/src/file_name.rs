@@ -31,7 +31,7 @@ impl FileName {
     }
 
     /// From the name of a file without what follows its number.
-    fn parse(stem: &str) -> Option<Self> {
+    pub(crate) fn parse(stem: &str) -> Option<Self> {
         let mut parts = stem.strip_prefix('p')?.splitn(3, '-');
         let priority = parts.next()?.parse().ok()?;
         let time = parts.next()?.to_owned();

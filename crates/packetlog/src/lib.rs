@@ -21,6 +21,7 @@ pub mod model;
 pub mod own;
 pub mod pipeline;
 pub mod policy;
+pub mod reasons;
 pub mod recorder;
 pub mod reuse;
 pub mod score;

@@ -9,11 +9,17 @@ use packet::{Batch, Frame, HashSeed};
 use crate::hindsight::{Hindsight, HindsightCounts, Plan};
 use crate::judged::PacketVerdict;
 use crate::policy::{Granularity, Keep, Sampler, Switch, Table};
+use crate::reasons::Reason;
 
 /// Who says what a packet is.
 pub trait Judge {
     /// Clears `judged` and puts one judgement a record of the batch there, in order.
     fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>);
+
+    /// Why packets of that batch are marked that are newly so.
+    fn reasons(&self) -> &[Reason] {
+        &[]
+    }
 }
 
 /// The outcome of a packet that was to be kept.
@@ -39,6 +45,9 @@ pub trait Keeper {
 
     /// A packet of which nothing is kept, by what the policy says.
     fn pass_over(&mut self, frame: &Frame<'_>, judged: &PacketVerdict);
+
+    /// Keeps why a packet is marked that comes soon.
+    fn explain(&mut self, _: &Reason) {}
 
     /// From here on packets are kept by this table.
     fn on_mode(&mut self, table: &Table);
@@ -218,6 +227,9 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
             self.table = table;
         }
         self.judge.judge(batch, &mut self.judged);
+        for reason in self.judge.reasons() {
+            self.keeper.explain(reason);
+        }
         &self.judged
     }
 

@@ -7,7 +7,7 @@ use packet::Span;
 use packetlog::calibration::Budget;
 use session::duration::parse_duration;
 use session::packetlog::{
-    Direct, Encoding, FileSettings, HindsightSettings, Listed, Notes, Reach, WhenFull,
+    Direct, Encoding, FileSettings, HindsightSettings, Listed, Notes, Reach, WhenFull, Why,
     parse_budget, parse_calibration_time,
 };
 use session::written::parse_bytes;
@@ -372,11 +372,28 @@ pub struct QueryArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   wirelens packetlog stats
-  wirelens packetlog stats --log /srv/log --format jsonl")]
+  wirelens packetlog stats --log /srv/log --format jsonl
+  wirelens packetlog stats --why                     why hosts were marked
+  wirelens packetlog stats --why flows --host 192.0.2.7
+
+--why prints for each host, or flow, its first and its strongest verdict, with the values that
+raised the probability of the class most, and the thresholds that they passed. It explains how
+the model decided, not whether it was right. docs/guide/packetlog.md has the details.")]
 pub struct StatsArguments {
     /// Which log.
     #[command(flatten)]
     pub folder: FolderArguments,
+    /// Show why packets were marked
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "hosts")]
+    #[arg(value_parser = choice::<Why>())]
+    pub why: Option<Why>,
+    /// Of --why, only packets from or to this address
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_host, requires = "why")]
+    pub host: Vec<std::net::IpAddr>,
+    /// Of --why, only packets of this flow: its Community ID, or
+    /// PROTOCOL,ADDRESS,PORT,ADDRESS,PORT
+    #[arg(long, value_name = "FLOW", requires = "why")]
+    pub flow: Option<String>,
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,

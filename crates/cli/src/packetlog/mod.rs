@@ -20,7 +20,8 @@ use args::{CompressArguments, FolderArguments, PacketlogArguments, PacketlogComm
 /// The columns of its sub-commands.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
     vec![
-        ("wirelens packetlog stats", stats::SCHEMA),
+        ("wirelens packetlog stats", session::packetlog::STATS),
+        ("wirelens packetlog stats --why", session::packetlog::REASONS),
         ("wirelens packetlog query --list hosts", session::packetlog::HOSTS),
         ("wirelens packetlog query --list sessions", session::packetlog::SESSIONS),
     ]

@@ -11,7 +11,7 @@ use crate::clock::now;
 use capture::filter::Program;
 use capture::{Filter, FilterError};
 use packet::LinkType;
-use packetlog::log::{Log, PacketMatch, Plan, Query, QueryReport};
+use packetlog::log::{FlowQuery, Log, PacketMatch, Plan, Query, QueryReport};
 use session::copied::CaptureBuffer;
 use session::packetlog::{Listing, flow_named, search};
 use sink::{Existing, OutputFile, WriteError};
@@ -88,10 +88,6 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
 }
 
 fn query(arguments: &QueryArguments) -> Result<Query, Failure> {
-    let flow = arguments.flow.as_deref().map(|text| {
-        flow_named(text)
-            .ok_or_else(|| Failure::usage(format_args!("--flow {text}: {}", search::FLOW_WANTED)))
-    });
     if arguments.list.is_some() && arguments.write.as_ref().is_some_and(|to| to.as_os_str() == "-")
     {
         return Err(Failure::usage("--list: -w - takes standard output; give -w FILE"));
@@ -103,11 +99,20 @@ fn query(arguments: &QueryArguments) -> Result<Query, Failure> {
     }
     Ok(Query {
         hosts: arguments.host.clone(),
-        flow: flow.transpose()?,
+        flow: flow(arguments.flow.as_deref())?,
         classes: arguments.class.clone(),
         from: arguments.from,
         to: arguments.to,
     })
+}
+
+/// The flow that was typed.
+pub(super) fn flow(asked: Option<&str>) -> Result<Option<FlowQuery>, Failure> {
+    let named = |text: &str| {
+        flow_named(text)
+            .ok_or_else(|| Failure::usage(format_args!("--flow {text}: {}", search::FLOW_WANTED)))
+    };
+    asked.map(named).transpose()
 }
 
 /// A class that no file has is a typing error; that nothing of it was kept is an answer.

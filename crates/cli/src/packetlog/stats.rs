@@ -3,39 +3,32 @@
 use std::io::{self, Write as _};
 
 use comfy_table::{CellAlignment, Table, presets};
-use engine::columns::{Columns, Field, Kind, Schema, Value};
-use packetlog::index::ClassRow;
-use packetlog::log::{Log, LogStats};
+use packetlog::log::{Log, LogStats, Query};
+use session::packetlog::{REASONS, ReasonListing, STATS, Why, stats_columns};
 
 use super::args::StatsArguments;
+use super::query;
+use crate::args::OutputFormat;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
 use crate::table;
 use crate::top::grouped;
 
-pub(crate) const SCHEMA: Schema = &[
-    Field::new("class", Kind::Text, "Class of the model."),
-    Field::new("seen_packets", Kind::U64, "Packets received."),
-    Field::new("seen_bytes", Kind::U64, "Their bytes on the wire."),
-    Field::new("kept_packets", Kind::U64, "Packets stored, in the log or overwritten since."),
-    Field::new("stored_packets", Kind::U64, "Packets in the log, in full or truncated."),
-    Field::new("stored_wire_bytes", Kind::U64, "Their bytes on the wire."),
-    Field::new("kept_bytes", Kind::U64, "Their stored bytes."),
-    Field::new("lost_packets", Kind::U64, "Packets that should be stored and are lost."),
-    Field::new("overwritten_packets", Kind::U64, "Packets that were stored and are deleted."),
-    Field::new("overwritten_bytes", Kind::U64, "Their stored bytes."),
-];
-
 /// Runs `wirelens packetlog stats`.
 pub(super) fn run(arguments: &StatsArguments) -> Result<Status, Failure> {
     let show = output::show(&arguments.output)?;
+    let hosts = arguments.host.clone();
+    let query = Query { hosts, flow: query::flow(arguments.flow.as_deref())?, ..Query::default() };
     let log = Log::open(&arguments.folder.folder).map_err(Failure::error)?;
+    if let Some(what) = arguments.why {
+        return why(arguments, &log, &query, what);
+    }
     let stats = log.stats();
     match show {
         Show::Table => io::stdout().write_all(text(&stats).as_bytes())?,
         Show::Rows(format) => {
-            let mut rows = output::create(&arguments.output, format, SCHEMA)?;
-            rows.write(&columns(&stats)?)?;
+            let mut rows = output::create(&arguments.output, format, STATS)?;
+            rows.write(&stats_columns(&stats).map_err(Failure::error)?)?;
             rows.finish()?;
         }
     }
@@ -49,35 +42,26 @@ pub(super) fn run(arguments: &StatsArguments) -> Result<Status, Failure> {
     Ok(if is_whole { Status::Fine } else { Status::Damaged })
 }
 
-fn columns(stats: &LogStats) -> Result<Columns, Failure> {
-    let mut columns = Columns::new(SCHEMA);
-    for class in &stats.classes {
-        let ClassRow {
-            seen_packets,
-            seen_bytes,
-            stored_packets,
-            stored_bytes,
-            kept_bytes,
-            lost_packets,
-            overwritten_packets,
-            overwritten_bytes,
-            ..
-        } = class.sums;
-        let row = [
-            Value::Str(&class.name),
-            Value::U64(seen_packets),
-            Value::U64(seen_bytes),
-            Value::U64(stored_packets.saturating_add(overwritten_packets)),
-            Value::U64(stored_packets),
-            Value::U64(stored_bytes),
-            Value::U64(kept_bytes),
-            Value::U64(lost_packets),
-            Value::U64(overwritten_packets),
-            Value::U64(overwritten_bytes),
-        ];
-        columns.push_row(&row).map_err(Failure::error)?;
+/// Prints why packets were marked.
+fn why(arguments: &StatsArguments, log: &Log, query: &Query, what: Why) -> Result<Status, Failure> {
+    let mut listing = ReasonListing::new(what);
+    let report = log.reasons(query, |found| listing.add(found));
+    match output::show(&arguments.output)? {
+        Show::Table if listing.is_empty() => {}
+        Show::Table => {
+            output::list(&listing.shown().map_err(Failure::error)?, OutputFormat::Table)?
+        }
+        Show::Rows(format) => {
+            let mut rows = output::create(&arguments.output, format, REASONS)?;
+            rows.write(&listing.columns().map_err(Failure::error)?)?;
+            rows.finish()?;
+        }
     }
-    Ok(columns)
+    eprint!("{}", listing.notes(report.file_count, query));
+    for fault in &report.faults {
+        eprintln!("wirelens: {fault}");
+    }
+    Ok(if report.faults.is_empty() { Status::Fine } else { Status::Damaged })
 }
 
 fn text(stats: &LogStats) -> String {
@@ -113,12 +97,19 @@ fn text(stats: &LogStats) -> String {
         _ => String::from("no packet yet"),
     };
     let sums = format!(
-        "{span}\n{} files ({} compressed), {} bytes with {} of index: {share} of what was seen\n",
+        "{span}\n{} files ({} compressed), {} bytes: {share} of what was seen\n",
         stats.file_count,
         stats.compressed_count,
         grouped(stats.bytes),
-        grouped(stats.index_bytes)
     );
+    let of_these = [
+        ("bytes of index", stats.index_bytes),
+        ("of reasons", stats.reason_bytes),
+        ("of the account", stats.account_bytes),
+        ("of events", stats.event_bytes),
+    ];
+    let of_these = of_these.map(|(what, bytes)| format!("{} {what}", grouped(bytes)));
+    let sums = format!("{sums}of these {}\n", of_these.join(", "));
     text.push_str(&table::broken(&sums));
     if total.overwritten_packets > 0 {
         text.push_str(&format!(

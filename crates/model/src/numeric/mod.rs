@@ -11,8 +11,11 @@
 
 use std::fmt;
 
+mod path;
 #[cfg(test)]
 mod tests;
+
+pub use path::SplitChange;
 
 /// Rows that are scored together at most, and how far one column's values lie from the next's:
 /// few enough that forty columns, and what they are made from, stay in the first cache.
@@ -87,7 +90,7 @@ pub struct NumericForest {
     class_count: usize,
     trees: Vec<Tree>,
     nodes: Vec<Node>,
-    /// Of each node the probability of each class; zeros where it is no leaf.
+    /// Of each node the probability of each class, of inner ones for [`Self::explain`].
     values: Vec<f64>,
 }
 
@@ -183,7 +186,7 @@ impl NumericForest {
         let mut at = 0;
         while let Some(&old) = order.get(at) {
             let new = first + at;
-            let values = leaf_values(tree, old, self.class_count)?;
+            let values = node_values(tree, old, self.class_count)?;
             self.values.extend(values);
             match children(tree, old) {
                 // A leaf is its own child: nothing is above infinity.
@@ -198,6 +201,7 @@ impl NumericForest {
             }
             at += 1;
         }
+        self.fill_unknown(first);
         let depth = depths.iter().copied().max().unwrap_or(0);
         self.trees.push(Tree { root: index_of(first), depth });
         Ok(())
@@ -341,19 +345,19 @@ fn check_shape(tree: &TreeArrays, column_count: usize, class_count: usize) -> Re
     }
 }
 
-/// The probability of each class at a leaf; zeros elsewhere, which is never reached.
-fn leaf_values(
+/// The probabilities of a node; none of an inner one whose weights are not to be believed, which
+/// is not compared with anything to score a row.
+fn node_values(
     tree: &TreeArrays,
     node: usize,
     class_count: usize,
 ) -> Result<impl Iterator<Item = f64>, String> {
     let weights = &tree.value[node];
     let sum: f64 = weights.iter().sum();
-    let is_leaf = children(tree, node).is_none();
     let is_fine = weights.iter().all(|weight| *weight >= 0.0) && sum > 0.0 && sum.is_finite();
-    if is_leaf && !is_fine {
+    if !is_fine && children(tree, node).is_none() {
         return Err(format!("value[{node}]: {weights:?}; wanted: shares that are not below 0"));
     }
-    let share = move |at: usize| if is_leaf { weights[at] / sum } else { 0.0 };
+    let share = move |at: usize| if is_fine { weights[at] / sum } else { f64::NAN };
     Ok((0..class_count).map(share))
 }

@@ -157,3 +157,100 @@ fn what_is_wrong_is_named() {
     let forest = NumericForest::new(CLASSES, COLUMNS, &[stump]).unwrap();
     assert_eq!((forest.columns_read(), forest.tree_count()), (vec![1], 1));
 }
+
+/// Two trees over two columns, small enough to be counted by hand:
+///
+/// ```text
+/// c0 <= 6.5 ? [.9 .1] : (c1 <= 2 ? [.4 .6] : [0 1])    inner nodes .5, .2 | root .5 .5, right .2 .8
+/// c1 <= 9   ? [.7 .3] : [.1 .9]                          root .6 .4
+/// ```
+fn by_hand() -> [TreeArrays; 2] {
+    [
+        TreeArrays {
+            feature: vec![0, -2, 1, -2, -2],
+            threshold: vec![6.5, -2.0, 2.0, -2.0, -2.0],
+            left: vec![1, -1, 3, -1, -1],
+            right: vec![2, -1, 4, -1, -1],
+            // Counts, not shares, at the root.
+            value: vec![
+                vec![50.0, 50.0],
+                vec![0.9, 0.1],
+                vec![0.2, 0.8],
+                vec![0.4, 0.6],
+                vec![0.0, 1.0],
+            ],
+        },
+        TreeArrays {
+            feature: vec![1, -2, -2],
+            threshold: vec![9.0, -2.0, -2.0],
+            left: vec![1, -1, -1],
+            right: vec![2, -1, -1],
+            value: vec![vec![0.6, 0.4], vec![0.7, 0.3], vec![0.1, 0.9]],
+        },
+    ]
+}
+
+fn explained(forest: &NumericForest, row: [f32; 2], class: u16) -> (f64, Vec<SplitChange>) {
+    let mut columns = vec![0.0; 2 * BLOCK_ROWS];
+    // Another row than the first.
+    (columns[5], columns[BLOCK_ROWS + 5]) = (row[0], row[1]);
+    let mut changes = Vec::new();
+    let before = forest.explain(&columns, 5, class, |change| changes.push(change));
+    (before, changes)
+}
+
+#[test]
+fn changes_on_the_way_are_those_counted_by_hand() {
+    let forest = NumericForest::new(2, 2, &by_hand()).unwrap();
+    let (before, changes) = explained(&forest, [41.0, 3.0], 1);
+    assert!((before - 0.45).abs() < 1e-12);
+    let wanted = [
+        (0, 6.5, true, (0.8 - 0.5) / 2.0),
+        (1, 2.0, true, (1.0 - 0.8) / 2.0),
+        (1, 9.0, false, (0.3 - 0.4) / 2.0),
+    ];
+    assert_eq!(changes.len(), wanted.len());
+    for (got, (column, threshold, is_above, change)) in changes.iter().zip(wanted) {
+        assert_eq!((got.column, got.threshold, got.is_above), (column, threshold, is_above));
+        assert!((got.change - change).abs() < 1e-12, "{got:?}: {change}");
+    }
+    // A leaf of the first tree is nearer than its depth; the other class changes by the opposite.
+    let (before, changes) = explained(&forest, [6.5, 3.0], 0);
+    assert!((before - 0.55).abs() < 1e-12);
+    let seen: Vec<_> = changes.iter().map(|change| (change.column, change.is_above)).collect();
+    assert_eq!(seen, [(0, false), (1, false)]);
+    assert!((changes[0].change - 0.2).abs() < 1e-12 && (changes[1].change - 0.05).abs() < 1e-12);
+}
+
+#[test]
+fn an_inner_node_without_weights_has_the_mean_of_its_children() {
+    let mut trees = by_hand();
+    trees[0].value[0] = vec![0.0, 0.0];
+    trees[0].value[2] = vec![-1.0, f64::NAN];
+    let forest = NumericForest::new(2, 2, &trees).unwrap();
+    let (before, changes) = explained(&forest, [41.0, 3.0], 1);
+    // (0.6 + 1) / 2 = 0.8 at the right, (0.1 + 0.8) / 2 = 0.45 at the root.
+    assert!((before - f64::midpoint(0.45, 0.4)).abs() < 1e-12);
+    assert!((changes[0].change - 0.35 / 2.0).abs() < 1e-12);
+}
+
+proptest! {
+    #[test]
+    fn changes_add_up_to_the_score(
+        trees in proptest::collection::vec(any_tree(), 1..5),
+        row in proptest::collection::vec(-5f32..5.0, COLUMNS),
+    ) {
+        let forest = NumericForest::new(CLASSES, COLUMNS, &trees).unwrap();
+        let mut columns = vec![0.0; COLUMNS * BLOCK_ROWS];
+        for (column, value) in row.iter().enumerate() {
+            columns[column * BLOCK_ROWS] = *value;
+        }
+        let mut scores = Vec::new();
+        forest.score(&columns, &[0], &mut scores);
+        for (class, score) in (0u16..).zip(&scores) {
+            let mut changes = 0.0;
+            let sum = forest.explain(&columns, 0, class, |split| changes += split.change) + changes;
+            prop_assert!((sum - score).abs() < 1e-9, "{sum} {score}");
+        }
+    }
+}

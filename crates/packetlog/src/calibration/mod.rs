@@ -20,6 +20,7 @@ use crate::classifier::{Classifier, ClassifierCounts};
 use crate::judged::PacketVerdict;
 use crate::model::Model;
 use crate::pipeline::Judge;
+use crate::reasons::{Reason, ReasonTally};
 use crate::score::ForestThresholds;
 
 /// The packet log's classifier, with the thresholds of a calibration if there is one.
@@ -32,7 +33,7 @@ impl CalibrationJudge {
     /// Before the first packet.
     #[must_use]
     pub fn new(model: Arc<Model>, seed: HashSeed, calibration: Option<&Calibration>) -> Self {
-        let classifier = Classifier::new(model, seed);
+        let classifier = Classifier::new(model, seed).with_reasons(seed);
         let Some(Calibration { budget, flow, packet, reference }) = calibration else {
             return Self { classifier, monitor: None };
         };
@@ -45,6 +46,12 @@ impl CalibrationJudge {
     #[must_use]
     pub fn drift(&self) -> Option<Arc<DriftState>> {
         self.monitor.as_ref().map(DriftMonitor::state)
+    }
+
+    /// What became of the reasons of marked packets.
+    #[must_use]
+    pub fn reason_tally(&self) -> Arc<ReasonTally> {
+        self.classifier.reason_tally().unwrap_or_default()
     }
 
     /// The outcome of packets so far.
@@ -63,5 +70,9 @@ impl Judge for CalibrationJudge {
             monitor.add(record.timestamp, score, judged.class > 0);
         }
         monitor.show();
+    }
+
+    fn reasons(&self) -> &[Reason] {
+        self.classifier.reasons()
     }
 }

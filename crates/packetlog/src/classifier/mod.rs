@@ -15,6 +15,7 @@ use crate::features::{
 use crate::judged::{Basis, PacketVerdict};
 use crate::model::Model;
 use crate::pipeline::Judge;
+use crate::reasons::{JudgedBlock, Reason, ReasonTally, Reasons};
 use crate::reuse::StoredVerdicts;
 use crate::score::{ForestThresholds, ScoreStep, Threshold};
 
@@ -36,6 +37,8 @@ pub struct Classifier {
     thresholds: Option<ForestThresholds>,
     /// Of each packet of the batch, where there are thresholds.
     steps: Vec<ScoreStep>,
+    /// Why packets are marked, where that is asked for.
+    reasons: Option<Box<Reasons>>,
     judged_by_flow: u64,
     judged_by_packet: u64,
     without_key: u64,
@@ -88,6 +91,7 @@ impl Classifier {
             scores: Vec::new(),
             thresholds: None,
             steps: Vec::new(),
+            reasons: None,
             judged_by_flow: 0,
             judged_by_packet: 0,
             without_key: 0,
@@ -101,6 +105,25 @@ impl Classifier {
         Self { thresholds: Some(thresholds), ..self }
     }
 
+    /// Also makes the reasons of packets that are newly marked.
+    #[must_use]
+    pub fn with_reasons(self, seed: HashSeed) -> Self {
+        let column_count = self.model.columns().len();
+        Self { reasons: Some(Box::new(Reasons::new(column_count, seed))), ..self }
+    }
+
+    /// Why packets of the last batch are marked that are newly so.
+    #[must_use]
+    pub fn reasons(&self) -> &[Reason] {
+        self.reasons.as_ref().map_or(&[], |reasons| reasons.made())
+    }
+
+    /// What became of reasons, where they are made.
+    #[must_use]
+    pub fn reason_tally(&self) -> Option<Arc<ReasonTally>> {
+        self.reasons.as_ref().map(|reasons| reasons.tally())
+    }
+
     /// The scores of the packets of the last batch, in order; none without thresholds.
     #[must_use]
     pub fn scores(&self) -> &[ScoreStep] {
@@ -111,15 +134,19 @@ impl Classifier {
     pub fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
         judged.clear();
         self.steps.clear();
+        self.reasons.iter_mut().for_each(|reasons| reasons.begin());
         for records in batch.records.chunks(BLOCK_ROWS) {
             self.judge_block(&Batch { records, ..*batch }, judged);
         }
+        self.reasons.iter().for_each(|reasons| reasons.end());
         self.features.end(batch);
     }
 
     /// At most [`BLOCK_ROWS`] packets.
     fn judge_block(&mut self, block: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
-        let Self { model, features, by_flow, by_packet, scores, thresholds, steps, .. } = self;
+        let Self {
+            model, features, by_flow, by_packet, scores, thresholds, steps, reasons, ..
+        } = self;
         let arrived = features.read(block);
         let stored = self.stored.as_mut();
         let asked = stored.map_or(PacketSet::ALL, |stored| stored.choose(&arrived));
@@ -154,6 +181,11 @@ impl Classifier {
                 Some(threshold) => {
                     decide_by(threshold, rows, scores, forest.class_count(), judged, steps);
                 }
+            }
+            if let Some(reasons) = reasons {
+                let (bytes, records) = (block.bytes, block.records);
+                let block = JudgedBlock { bytes, records, snapshots: &snapshots, judged };
+                reasons.look(forest, rows, &block);
             }
         }
         if let Some(stored) = &mut self.stored {
@@ -197,6 +229,10 @@ impl Classifier {
 impl Judge for Classifier {
     fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
         Self::judge(self, batch, judged);
+    }
+
+    fn reasons(&self) -> &[Reason] {
+        Self::reasons(self)
     }
 }
 

@@ -550,7 +550,7 @@ fn end(frame: &Frame<'_>, key: Key) -> Option<(FlowKey, FlowDirection)> {
 
 /// Who sent a packet, or to whom; of ARP for IPv4, whose addresses are asked and answered about.
 #[inline]
-fn host(frame: &Frame<'_>, key: Key) -> Option<IpAddr> {
+pub(crate) fn host(frame: &Frame<'_>, key: Key) -> Option<IpAddr> {
     let (source, destination) = if frame.record.layers.network == Network::Arp {
         arp_addresses(frame)?
     } else {

@@ -38,3 +38,5 @@ pub(crate) const COMPRESSED_SUFFIX: &str = ".pcapng.zst";
 pub(crate) const INDEX_SUFFIX: &str = ".idx";
 /// Its hashes.
 pub(crate) const KEYS_SUFFIX: &str = ".keys";
+/// Why its packets were marked.
+pub(crate) const WHY_SUFFIX: &str = ".why";

@@ -79,6 +79,11 @@ pub enum ChunkFault {
         /// Of how many chunks.
         chunks: u64,
     },
+    /// Reasons of marked packets are damaged.
+    Reasons {
+        /// At how many places.
+        places: u64,
+    },
     /// The account of the log is damaged.
     Account,
     /// A name of the log's that is a link, a pipe or a folder.
@@ -96,6 +101,7 @@ impl fmt::Display for ChunkFault {
             }
             Self::Index { records } => write!(f, "{records} damaged records"),
             Self::Keys { chunks } => write!(f, "damaged hashes of {chunks} blocks"),
+            Self::Reasons { places } => write!(f, "{places} damaged places"),
             Self::Account => f.write_str("neither of its two slots is intact"),
             Self::NoFile => f.write_str("a link, a pipe or a folder"),
             Self::Nonsense => f.write_str("its checksum is correct, its contents are invalid"),

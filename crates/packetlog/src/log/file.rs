@@ -11,7 +11,7 @@ use crate::compact::expand;
 use crate::file_name::FileName;
 use crate::index::{
     ALIGNMENT, COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexFault, IndexRecord,
-    KEYS_SUFFIX, Trailer,
+    KEYS_SUFFIX, Trailer, WHY_SUFFIX,
 };
 use crate::own::open_own;
 use crate::section::{ClassInfo, read_section_text};
@@ -32,6 +32,8 @@ pub(crate) struct LogFile {
     pub(crate) len: u64,
     /// Bytes of index and hashes.
     pub(crate) side_len: u64,
+    /// Bytes of its reasons.
+    pub(crate) why_len: u64,
     keys: Option<File>,
     /// Its chunks, in the order in which they lie.
     pub(crate) chunks: Vec<IndexRecord>,
@@ -74,7 +76,9 @@ impl LogFile {
         let len = data.metadata().map_err(|error| LogError::new(&path, error))?.len();
         let keys = open_own(&name.path(folder, KEYS_SUFFIX)).ok();
         let keys_len = keys.as_ref().and_then(|keys| keys.metadata().ok()).map_or(0, |m| m.len());
+        let why = std::fs::symlink_metadata(name.path(folder, WHY_SUFFIX));
         let mut file = Self {
+            why_len: why.map_or(0, |why| why.len()),
             name: name.clone(),
             path,
             data,

@@ -16,7 +16,7 @@ use super::query::decoded_count;
 use crate::file_name::{FileName, file_names};
 use crate::index::{
     COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, KEYS_SUFFIX, Keys,
-    Trailer, key_lists,
+    Trailer, WHY_SUFFIX, key_lists,
 };
 use crate::own::{Access, create_own, is_none_of_ours, open_own_to_write};
 
@@ -92,6 +92,7 @@ pub(crate) fn recover_locked(
 ) -> Result<RecoveryReport, LogError> {
     let mut recovered = RecoveryReport::default();
     delete_partial(folder, &mut recovered)?;
+    delete_stray_reasons(folder).map_err(|error| LogError::new(folder, error))?;
     for name in file_names(folder).map_err(|error| LogError::new(folder, error))? {
         recovered.file_count += 1;
         let compressed = name.path(folder, COMPRESSED_SUFFIX);
@@ -119,6 +120,20 @@ fn delete_partial(folder: &Path, recovered: &mut RecoveryReport) -> Result<(), L
         if is_ours && name.ends_with(PARTIAL) {
             std::fs::remove_file(&path).map_err(|error| LogError::new(&path, error))?;
             recovered.files_deleted += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Reasons of files that are gone: a recorder of a version without reasons leaves them.
+fn delete_stray_reasons(folder: &Path) -> io::Result<()> {
+    let names = file_names(folder)?;
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let stem = name.strip_suffix(WHY_SUFFIX);
+        if let Some(name) = stem.and_then(FileName::parse).filter(|name| !names.contains(name)) {
+            let _ = std::fs::remove_file(name.path(folder, WHY_SUFFIX));
         }
     }
     Ok(())
@@ -162,7 +177,7 @@ fn one(
     }
     recovered.faults += file.faults.len() as u64;
     if file.chunks.is_empty() && file.faults.is_empty() {
-        for suffix in [FILE_SUFFIX, COMPRESSED_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX] {
+        for suffix in [FILE_SUFFIX, COMPRESSED_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX, WHY_SUFFIX] {
             let _ = std::fs::remove_file(name.path(folder, suffix));
         }
         recovered.files_deleted += 1;

@@ -7,6 +7,9 @@ use crate::account::{self, Account};
 use crate::cause::Cause;
 use crate::index::ClassRow;
 
+/// What happened to the recorder; who records writes it.
+pub const EVENTS_NAME: &str = "events.jsonl";
+
 /// The outcome of the packets of one class, over the whole log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassTotals {
@@ -24,10 +27,16 @@ pub struct LogStats {
     pub file_count: u64,
     /// Those of them that are compressed.
     pub compressed_count: u64,
-    /// Bytes of all files with index and hashes, as they lie there.
+    /// Bytes of all files of the folder, as they lie there: those with packets, and the following.
     pub bytes: u64,
     /// Bytes of index and hashes.
     pub index_bytes: u64,
+    /// Bytes of the reasons of marked packets.
+    pub reason_bytes: u64,
+    /// Bytes of the account.
+    pub account_bytes: u64,
+    /// Bytes of the events, where they are in the folder.
+    pub event_bytes: u64,
     /// Bytes of the chunks, not compressed.
     pub chunk_bytes: u64,
     /// Chunks.
@@ -82,8 +91,9 @@ impl Log {
         for file in &self.files {
             stats.file_count += 1;
             stats.compressed_count += u64::from(file.is_compressed);
-            stats.bytes = stats.bytes.saturating_add(file.len).saturating_add(file.side_len);
+            stats.bytes = stats.bytes.saturating_add(file.len);
             stats.index_bytes = stats.index_bytes.saturating_add(file.side_len);
+            stats.reason_bytes = stats.reason_bytes.saturating_add(file.why_len);
             for record in &file.chunks {
                 let trailer = &record.trailer;
                 stats.chunk_count += 1;
@@ -104,6 +114,16 @@ impl Log {
                     }
                 }
             }
+        }
+        let of_file = |name| {
+            let metadata = std::fs::symlink_metadata(self.folder.join(name)).ok();
+            metadata.filter(std::fs::Metadata::is_file).map_or(0, |metadata| metadata.len())
+        };
+        stats.account_bytes = of_file(account::FILE_NAME);
+        stats.event_bytes = of_file(EVENTS_NAME);
+        for more in [stats.index_bytes, stats.reason_bytes, stats.account_bytes, stats.event_bytes]
+        {
+            stats.bytes = stats.bytes.saturating_add(more);
         }
         present.sort_by_key(|class| class.sums.class);
         self.add_account(&mut stats, present);

@@ -9,6 +9,7 @@ use super::options::Encoding;
 use crate::cause::Cause;
 use crate::compact::{Encoder, compact};
 use crate::index::{ALIGNMENT, ClassRow, KeyLists, Trailer, add_row};
+use crate::reasons::Reason;
 
 /// Rows that a trailer and what fills its chunk up have room for.
 const ROW_COUNT_MAX: usize = 840;
@@ -70,6 +71,8 @@ pub(super) struct Chunk {
     pub(super) rows: Vec<ClassRow>,
     /// Packets that found no room while it was filled, by cause.
     pub(super) lost: [u64; Cause::ALL.len()],
+    /// Why packets were marked while it was filled.
+    pub(super) reasons: Vec<Reason>,
     /// When it was begun.
     pub(super) opened: Duration,
     /// Index of its stream.
@@ -89,6 +92,7 @@ impl Chunk {
             keys: KeyLists::new(),
             rows: Vec::new(),
             lost: [0; Cause::ALL.len()],
+            reasons: Vec::new(),
             opened: Duration::ZERO,
             stream: 0,
         }
@@ -102,6 +106,7 @@ impl Chunk {
         (self.first_ns, self.last_ns) = (i64::MAX, i64::MIN);
         self.keys.clear();
         self.rows.clear();
+        self.reasons.clear();
         self.lost = [0; Cause::ALL.len()];
         self.interfaces = interfaces;
         self.append(head);

@@ -8,8 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::disk::Way;
+use super::why::WhyFile;
 use crate::file_name::FileName;
-use crate::index::{COMPRESSED_SUFFIX, ClassRow, FILE_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX};
+use crate::index::{
+    COMPRESSED_SUFFIX, ClassRow, FILE_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX, WHY_SUFFIX,
+};
 use crate::own::{Access, create_own};
 
 /// A file that grows.
@@ -19,6 +22,7 @@ pub(super) struct OpenFile {
     pub(super) data: Arc<File>,
     pub(super) index: File,
     pub(super) keys: File,
+    pub(super) why: WhyFile,
     /// Where the next chunk, record and list go.
     pub(super) end: u64,
     pub(super) index_end: u64,
@@ -51,6 +55,7 @@ impl OpenFile {
             data,
             index,
             keys,
+            why: WhyFile::default(),
             end: 0,
             index_end: 0,
             keys_end: 0,
@@ -78,7 +83,7 @@ impl OpenFile {
     }
 
     pub(super) const fn bytes(&self) -> u64 {
-        self.end + self.index_end + self.keys_end
+        self.end + self.index_end + self.keys_end + self.why.end
     }
 
     /// Whether it was deleted: a file without a name takes writes, and is gone afterwards.
@@ -140,16 +145,19 @@ impl Series {
     }
 }
 
+/// A file of the log and what belongs to it.
+const SUFFIXES: [&str; 5] = [FILE_SUFFIX, COMPRESSED_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX, WHY_SUFFIX];
+
 /// Deletes a file with all that belongs to it; what is not there is not missed.
 pub(super) fn delete_files(folder: &Path, name: &FileName) {
-    for suffix in [FILE_SUFFIX, COMPRESSED_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX] {
+    for suffix in SUFFIXES {
         let _ = std::fs::remove_file(name.path(folder, suffix));
     }
 }
 
 /// Bytes of a file with all that belongs to it.
 pub(super) fn file_bytes(folder: &Path, name: &FileName) -> u64 {
-    [FILE_SUFFIX, COMPRESSED_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX]
+    SUFFIXES
         .iter()
         .filter_map(|suffix| std::fs::symlink_metadata(name.path(folder, suffix)).ok())
         .fold(0, |sum: u64, metadata| sum.saturating_add(metadata.len()))
@@ -164,7 +172,7 @@ mod tests {
     fn a_deleted_file_leaves_nothing_of_its_name() {
         let folder = tempfile::tempdir().unwrap();
         let (one, other) = (FileName::new(0, 0, 1), FileName::new(0, 0, 2));
-        for suffix in [FILE_SUFFIX, COMPRESSED_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX] {
+        for suffix in SUFFIXES {
             std::fs::write(one.path(folder.path(), suffix), "").unwrap();
         }
         std::fs::write(other.path(folder.path(), FILE_SUFFIX), "").unwrap();

@@ -10,6 +10,7 @@
 //! | `options`, `fault`, `state` | what goes in, what goes wrong, what others read meanwhile |
 //! | `chunk`, `head` | memory of a chunk; what each begins with |
 //! | `book` | the account of all packets, in a file that outlives them |
+//! | `why` | reasons of marked packets |
 //! | `writer` | the thread; `room` what is deleted, `files` and `shelf` what lies in the folder, `disk` how bytes get there |
 
 mod book;
@@ -22,6 +23,7 @@ mod options;
 mod room;
 mod shelf;
 mod state;
+mod why;
 mod writer;
 
 use std::hash::{BuildHasher as _, RandomState};
@@ -42,6 +44,7 @@ pub use options::{Clock, Direct, Encoding, Notes, RecorderOptions, WhenFull};
 pub use state::{RecorderState, StreamState};
 
 pub(crate) use chunk::Block;
+pub(crate) use why::WHY_LEN_MAX;
 
 use crate::index::{ClassRow, FlowBook, Note, Trailer, add_row};
 use crate::judged::PacketVerdict;
@@ -49,6 +52,7 @@ use crate::log::{FolderLock, RecoveryReport, recover_locked};
 use crate::own::create_folder;
 use crate::pipeline::{KeepOutcome, Keeper};
 use crate::policy::Table;
+use crate::reasons::Reason;
 use crate::section::class_label;
 use chunk::Chunk;
 use head::{Head, nameless};
@@ -77,6 +81,8 @@ struct Stream {
     rows: Vec<ClassRow>,
     /// When counting began, where nothing is stored.
     counting_since: Option<Duration>,
+    /// Since the last chunk was given away.
+    reasons: Vec<Reason>,
 }
 
 /// What was recorded, when all of it is on the disk or lost.
@@ -91,6 +97,10 @@ pub struct RecorderReport {
     pub chunks: u64,
     /// Bytes of them on the disk, with index and hashes, as files were compressed or not.
     pub bytes: u64,
+    /// Reasons of marked packets stored.
+    pub reasons: u64,
+    /// Those that could not be.
+    pub reasons_lost: u64,
     /// Stamps before 1970, written as 1970.
     pub stamps_clamped: u64,
     /// Frames longer than a chunk, cut.
@@ -188,6 +198,7 @@ impl Recorder {
             flows: FlowBook::new(HashSeed::new(RandomState::new().hash_one(0_u64))),
             rows: rows(),
             counting_since: None,
+            reasons: Vec::new(),
         });
         let recorder = Self {
             head: Head::new(section, classes, options.chunk_len / 2),
@@ -386,6 +397,7 @@ impl Recorder {
                 *row = empty_row(class, unknown);
             }
         }
+        std::mem::swap(&mut chunk.reasons, &mut stream.reasons);
         chunk.lost = std::mem::take(&mut self.lost);
         self.scratch.clear();
         self.head.put_statistics(&mut self.scratch, chunk.interfaces);
@@ -490,6 +502,8 @@ impl Recorder {
             rows: rows.into_iter().filter(|row| !row.is_empty()).collect(),
             chunks: self.state.chunks_written.load(Ordering::Relaxed),
             bytes: bytes.saturating_sub(self.state.bytes_saved.load(Ordering::Relaxed)),
+            reasons: self.state.reasons_written.load(Ordering::Relaxed),
+            reasons_lost: self.state.reasons_lost.load(Ordering::Relaxed),
             stamps_clamped: self.stamps_clamped,
             frames_cut: self.frames_cut,
             lost: Vec::new(),
@@ -509,6 +523,7 @@ impl Recorder {
         for index in 0..self.streams.len() {
             self.give_counts(index);
         }
+        self.lose_reasons();
         let _ = self.to_writer.send(Message::Finish);
         thread.join().map_err(|_| RecorderError::Thread("it panicked".into()))
     }
@@ -536,6 +551,10 @@ impl Keeper for Recorder {
 
     fn pass_over(&mut self, frame: &Frame<'_>, judged: &PacketVerdict) {
         Self::pass_over(self, frame, judged);
+    }
+
+    fn explain(&mut self, reason: &Reason) {
+        Self::explain(self, reason);
     }
 
     fn on_mode(&mut self, table: &Table) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use packet::Span;
 
 use crate::own::Access;
+use crate::reasons::ColumnNames;
 
 /// How files are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -92,6 +93,8 @@ pub struct RecorderOptions {
     pub encoding: Encoding,
     /// Who may read the log.
     pub access: Access,
+    /// What the columns of reasons are called.
+    pub columns: ColumnNames,
 }
 
 impl RecorderOptions {
@@ -119,6 +122,7 @@ impl RecorderOptions {
             notes: Notes::Option,
             encoding: Encoding::Pcapng,
             access: Access::Owner,
+            columns: ColumnNames::default(),
         }
     }
 }

@@ -30,6 +30,7 @@ impl Writer {
             // Chunks are safe already; this is for the index, which can be made again.
             let _ = file.index.sync_data();
             let _ = file.keys.sync_data();
+            let _ = file.why.file.as_ref().map(std::fs::File::sync_data);
         }
         let closed = file.close();
         self.closed_bytes = self.closed_bytes.saturating_add(closed.bytes);

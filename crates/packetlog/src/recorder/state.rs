@@ -41,6 +41,10 @@ pub struct RecorderState {
     pub files_gone: AtomicU64,
     /// Files compressed in the background.
     pub files_compressed: AtomicU64,
+    /// Reasons of marked packets in the log, or that were until their file was deleted.
+    pub reasons_written: AtomicU64,
+    /// Those that could not be stored.
+    pub reasons_lost: AtomicU64,
     /// Whether files are written around the page cache: 0 or 1.
     pub is_direct: AtomicU64,
     errors: [AtomicU64; Cause::ALL.len()],
@@ -95,6 +99,8 @@ impl RecorderState {
             files_overwritten: zero(),
             files_gone: zero(),
             files_compressed: zero(),
+            reasons_written: zero(),
+            reasons_lost: zero(),
             is_direct: zero(),
             errors: std::array::from_fn(|_| zero()),
             lost: std::array::from_fn(|_| zero()),

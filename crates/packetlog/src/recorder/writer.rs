@@ -512,6 +512,7 @@ impl Writer {
         add_rows(&mut file.rows, &flight.trailer.rows);
         self.say(&flight.trailer.rows);
         self.book.lose(&flight.chunk.lost);
+        let side_len = side_len + self.write_reasons(index, &flight.chunk.reasons);
         let packets = u64::from(flight.chunk.packets);
         RecorderState::add(&self.state.chunks_written, 1);
         RecorderState::add(&self.state.packets_written, packets);
@@ -542,6 +543,7 @@ impl Writer {
         self.book.lose(&chunk.lost);
         self.book.lose_for(cause, u64::from(chunk.packets));
         RecorderState::set(&self.state.wanted_bytes, chunk.end as u64);
+        RecorderState::add(&self.state.reasons_lost, chunk.reasons.len() as u64);
         if self.options.stops {
             self.state.stop(cause);
         }

@@ -12,6 +12,7 @@ use packetlog::features::{PlaceCounts, StateCounts};
 use packetlog::log::RecoveryReport;
 use packetlog::own::Access;
 use packetlog::pipeline::TallyNow;
+use packetlog::reasons::{ColumnNames, ReasonTally};
 use packetlog::recorder::{
     self, Cause, ClassInfo, Recorder, RecorderOptions, RecorderReport, RecorderState,
 };
@@ -43,7 +44,8 @@ pub fn create(
         })
         .collect();
     let section = Section { application: String::from("wirelens"), ..Section::default() };
-    let options = options(folder, files, is_live)?;
+    let columns = ColumnNames::of(model);
+    let options = RecorderOptions { columns, ..options(folder, files, is_live)? };
     Recorder::create(options, &classes, &section, clock.monotonic).map_err(LogError::error)
 }
 
@@ -142,6 +144,7 @@ fn memory_available() -> Option<u64> {
 /// What the desk sees of a recorder.
 pub struct Watcher {
     state: Arc<RecorderState>,
+    reasons: Arc<ReasonTally>,
     /// Bytes that the log may fill, where that ends it before the disk does.
     bytes_max: Option<u64>,
 }
@@ -149,8 +152,8 @@ pub struct Watcher {
 impl Watcher {
     /// Of a log that is written so.
     #[must_use]
-    pub fn new(state: Arc<RecorderState>, files: &FileSettings) -> Self {
-        Self { state, bytes_max: files.keep_bytes }
+    pub fn new(state: Arc<RecorderState>, reasons: Arc<ReasonTally>, files: &FileSettings) -> Self {
+        Self { state, reasons, bytes_max: files.keep_bytes }
     }
 }
 
@@ -193,6 +196,12 @@ impl Writer for Watcher {
             "files_gone": of(&state.files_gone),
             "files_compressed": of(&state.files_compressed),
             "lost": lost,
+            "reasons": {
+                "written": of(&state.reasons_written),
+                "omitted": of(&self.reasons.omitted),
+                "lost": of(&state.reasons_lost),
+                "evicted": of(&self.reasons.evicted),
+            },
             "last_error": state.last_error(),
         })
     }
@@ -375,6 +384,16 @@ pub fn lines(
     );
     for (cause, count) in &report.lost {
         let _ = writeln!(text, "packetlog: {count} packets lost: {cause}");
+    }
+    if report.reasons > 0 {
+        let _ = writeln!(
+            text,
+            "packetlog: {} reasons of marked hosts and flows stored, see `packetlog stats --why`",
+            report.reasons
+        );
+    }
+    if report.reasons_lost > 0 {
+        let _ = writeln!(text, "packetlog: {} reasons could not be stored", report.reasons_lost);
     }
     for (count, what) in [
         (report.frames_cut, "frames longer than a block, truncated"),

@@ -16,6 +16,8 @@ mod recording;
 pub mod search;
 pub mod settings;
 pub mod socket;
+mod stats;
+mod why;
 
 use std::fmt;
 use std::path::Path;
@@ -35,6 +37,8 @@ pub use hindsight::{HINDSIGHT_BYTES, HindsightSettings, Reach};
 pub use listed::{HOSTS, Listed, Listing, SESSIONS};
 pub use named::flow_named;
 pub use recording::Ask;
+pub use stats::{STATS, stats_columns};
+pub use why::{REASONS, ReasonListing, Why};
 
 use crate::reading::Needs;
 use crate::shipped::{Kind, ModelError};

@@ -15,6 +15,7 @@ use packetlog::calibration::{Calibration, CalibrationJudge, DriftCounts, DriftSt
 use packetlog::hindsight::{Hindsight, HindsightOptions};
 use packetlog::pipeline::{KeepOutcome, Keeper, Pipeline, TallyNow};
 use packetlog::policy::{Granularity, Switch, Table};
+use packetlog::reasons::Reason;
 use packetlog::recorder::{Recorder, RecorderReport, RecorderState};
 use packetlog::{ClassifierCounts, Model, PacketVerdict};
 use serde_json::json;
@@ -151,7 +152,7 @@ impl Recording {
         let switch = Arc::new(Switch::new(&mode, table));
         let work = Arc::new(Work::default());
         let judge = CalibrationJudge::new(Arc::clone(&model), seed, calibration.as_ref());
-        let drift = judge.drift();
+        let (drift, reasons) = (judge.drift(), judge.reason_tally());
         let wake = Arc::new(Wake::new(clock));
         let state = recorder.state();
         let book = Book {
@@ -170,7 +171,7 @@ impl Recording {
             progress,
             work: Arc::clone(&work),
             drift: drift.clone(),
-            writer: Box::new(log::Watcher::new(Arc::clone(&state), &files)),
+            writer: Box::new(log::Watcher::new(Arc::clone(&state), reasons, &files)),
             clock,
         };
         let is_fixed = is_fixed || !is_live;
@@ -405,6 +406,10 @@ impl Keeper for Book {
 
     fn pass_over(&mut self, frame: &Frame<'_>, judged: &PacketVerdict) {
         self.recorder.pass_over(frame, judged);
+    }
+
+    fn explain(&mut self, reason: &Reason) {
+        self.recorder.explain(reason);
     }
 
     fn on_mode(&mut self, table: &Table) {
