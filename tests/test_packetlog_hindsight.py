@@ -3,6 +3,7 @@ beginning. What waits is tested packet by packet in `crates/packetlog/src/hindsi
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -129,11 +130,41 @@ def stored(log: Path) -> tuple[int, int]:
     return sum(row["stored_packets"] for row in rows), sum(row["kept_bytes"] for row in rows)
 
 
-def test_memory_that_is_full_shortens_the_time_and_is_counted(tmp_path: Path) -> None:
-    told = record(tmp_path / "log", ATTACKS, "--hindsight", "60s", "--hindsight-bytes", "16M")
-    plain = record(tmp_path / "plain", ATTACKS)
-    seen = [line for line in told.splitlines() if " seen = " in line]
-    assert seen == [line for line in plain.splitlines() if " seen = " in line]
+def test_memory_that_is_full_shortens_the_time_of_the_oldest_and_is_counted(
+    tmp_path: Path, model: Path
+) -> None:
+    """The beginning of a flow leaves before its mark comes where other packets fill the memory."""
+    path = tmp_path / "full.pcap"
+    others = [sent(1 + number / 1000, 2, 4000 + number, 80) for number in range(2000)]
+    flow = [answer(0.0, 1, 4001, PORT), answer(4.0, 1, 4001, PORT), sent(5.0, 1, 4001, PORT)]
+    write_pcap(path, [flow[0], *others, *flow[1:]])
+    waits = ("--model", model, "--hindsight", "60s")
+    ample = record(tmp_path / "ample", path, *waits)
+    assert "waited less" not in ample and lengths(tmp_path / "ample").count(WHOLE) == 3
+    full = record(tmp_path / "full", path, *waits, "--hindsight-bytes", "1M")
+    assert "2003 seen = 2003 stored + 0 skipped by the mode + 0 lost" in full
+    early = re.search(r"packetlog: (\d+) packets waited less than --hindsight", full)
+    assert early and 500 < int(early[1]) < 2000, full
+    kept = lengths(tmp_path / "full")
+    assert kept[0] == HEADERS and kept[-2:] == [WHOLE, WHOLE] and kept.count(WHOLE) == 2
+
+
+def test_clocks_that_step_end_the_waiting_and_are_counted(tmp_path: Path, model: Path) -> None:
+    """An hour forth and back again: no packet waits for a time that does not come."""
+    path = tmp_path / "steps.pcap"
+    late = [
+        answer(0.0, 1, 4001, PORT),  # of the flow that is marked
+        answer(3600.0, 1, 4001, PORT),  # an hour forth: the one before has waited long enough
+        answer(1.0, 1, 4001, PORT),  # and back: so has this one
+        sent(1.5, 1, 4001, PORT),  # the mark
+        answer(0.5, 1, 4001, PORT),  # back by less than the hindsight: late
+        sent(9.0, 3, 4000, 80),
+    ]
+    write_pcap(path, late)
+    told = record(tmp_path / "log", path, "--model", model, "--hindsight", "2s")
+    assert "packetlog: 1 steps back of the clock ended hindsight" in told
+    assert "6 seen = 6 stored + 0 skipped by the mode + 0 lost" in told
+    assert sorted(lengths(tmp_path / "log")) == [HEADERS] * 3 + [WHOLE] * 3
 
 
 @pytest.mark.parametrize(
@@ -141,7 +172,8 @@ def test_memory_that_is_full_shortens_the_time_and_is_counted(tmp_path: Path) ->
     [
         (("--hindsight", "2m"), "--hindsight: 120 s", "at most 60s"),
         (("--hindsight", "0s"), "'0s' for '--hindsight", "at least 1us"),
-        (("--hindsight", "2s", "--hindsight-bytes", "1M"), "1048576 bytes", "at least 16M"),
+        (("--hindsight", "2s", "--hindsight-bytes", "64K"), "65536 bytes", "1M to 32G"),
+        (("--hindsight", "2s", "--hindsight-bytes", "33G"), "35433480192 bytes", "1M to 32G"),
     ],
 )
 def test_a_hindsight_that_makes_no_sense_is_refused(

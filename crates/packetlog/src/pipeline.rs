@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use engine::Stage;
 use packet::{Batch, Frame, HashSeed};
 
-use crate::hindsight::{Hindsight, HindsightCounts, Plan};
+use crate::hindsight::{ChainHashes, Hindsight, HindsightCounts, Outlet, Plan};
 use crate::judged::PacketVerdict;
 use crate::policy::{Granularity, Keep, Sampler, Switch, Table};
 use crate::reasons::Reason;
@@ -203,10 +203,9 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
     /// No packet comes any more: none waits longer.
     pub fn finish(&mut self) {
         let Some(hindsight) = &mut self.hindsight else { return };
-        let mut sums = TallyNow::default();
-        let keeper = &mut self.keeper;
-        hindsight.release_all(&mut |frame, judged, len| sums.put(keeper, frame, judged, len));
-        self.tally.add(&TallyNow { hindsight: Some(hindsight.counts()), ..sums });
+        let mut put = Put { sums: TallyNow::default(), keeper: &mut self.keeper };
+        hindsight.release_all(&mut put);
+        self.tally.add(&TallyNow { hindsight: Some(hindsight.counts()), ..put.sums });
     }
 
     /// Its parts, once no packet comes any more.
@@ -270,12 +269,16 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
         mut steer: impl FnMut(usize) -> Option<Granularity>,
         hindsight: &mut Hindsight,
     ) {
-        let mut sums = TallyNow::default();
-        let keeper = &mut self.keeper;
         let (mut seen, mut seen_bytes) = (0, 0);
-        let mut put =
-            |frame: &Frame<'_>, judged: &PacketVerdict, len| sums.put(keeper, frame, judged, len);
+        let mut put = Put { sums: TallyNow::default(), keeper: &mut self.keeper };
+        let mut coming = batch.frames().zip(&self.judged);
+        let mut expect = |hindsight: &Hindsight| {
+            let next = coming.next();
+            next.map_or([None; 2], |(frame, judged)| hindsight.expect(&frame, judged))
+        };
+        let mut ahead: [ChainHashes; AHEAD] = std::array::from_fn(|_| expect(hindsight));
         for (at, (frame, judged)) in batch.frames().zip(&self.judged).enumerate() {
+            let hashes = std::mem::replace(&mut ahead[at % AHEAD], expect(hindsight));
             seen += 1;
             seen_bytes += u64::from(frame.record.wire_len);
             let steered = steer(at);
@@ -285,13 +288,32 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
                 mark: (steered.is_some() || judged.class != 0).then_some(granularity),
                 is_final: steered.is_some(),
             };
-            hindsight.push(&frame, judged, plan, &mut put);
+            hindsight.push(&frame, judged, hashes, plan, &mut put);
         }
         if let Some(time) = batch.tick {
             hindsight.tick(time, &mut put);
         }
+        hindsight.give_over(&mut put);
         let hindsight = Some(hindsight.counts());
-        self.tally.add(&TallyNow { seen, seen_bytes, hindsight, ..sums });
+        self.tally.add(&TallyNow { seen, seen_bytes, hindsight, ..put.sums });
+    }
+}
+
+/// Puts packets where they are kept, and counts them.
+struct Put<'a, K> {
+    sums: TallyNow,
+    keeper: &'a mut K,
+}
+
+impl<K: Keeper> Outlet for Put<'_, K> {
+    #[inline]
+    fn expect(&mut self, judged: &PacketVerdict) {
+        self.keeper.expect(judged);
+    }
+
+    #[inline]
+    fn give(&mut self, frame: &Frame<'_>, judged: &PacketVerdict, kept_len: Option<u32>) {
+        self.sums.put(self.keeper, frame, judged, kept_len);
     }
 }
 

@@ -16,7 +16,7 @@ choice! {
 /// Bytes of waiting packets, unless given.
 pub const HINDSIGHT_BYTES: u64 = 256 << 20;
 /// Fewer bytes hold no time worth waiting for.
-const BYTES_MIN: u64 = 16 << 20;
+const BYTES_MIN: u64 = 1 << 20;
 /// A longer time is what the log itself is for.
 const TIME_MAX: Span = Span::from_seconds(60);
 
@@ -43,8 +43,9 @@ impl HindsightSettings {
             return Err(("hindsight", format!("{seen} s; wanted: more than 0 and at most 60s")));
         }
         let bytes = self.bytes;
-        if bytes < BYTES_MIN {
-            return Err(("hindsight-bytes", format!("{bytes} bytes; wanted: at least 16M")));
+        let bytes_max = HindsightOptions::BYTES_MAX as u64;
+        if !(BYTES_MIN..=bytes_max).contains(&bytes) {
+            return Err(("hindsight-bytes", format!("{bytes} bytes; wanted: 1M to 32G")));
         }
         let reach = match self.reach {
             Reach::Flow => packetlog::hindsight::Reach::Flow,
