@@ -91,26 +91,7 @@ fn text(stats: &LogStats) -> String {
     let least = ["lost", "in the log", "bytes seen", "seen"];
     let mut text = table::fitted(&mut table, &least);
     text.push('\n');
-    let share = stats.share().map_or(String::from("-"), |share| format!("{:.2} %", share * 100.0));
-    let span = match (stats.first, stats.last) {
-        (Some(first), Some(last)) => format!("{first} to {last}"),
-        _ => String::from("no packet yet"),
-    };
-    let sums = format!(
-        "{span}\n{} files ({} compressed), {} bytes: {share} of what was seen\n",
-        stats.file_count,
-        stats.compressed_count,
-        grouped(stats.bytes),
-    );
-    let of_these = [
-        ("bytes of index", stats.index_bytes),
-        ("of reasons", stats.reason_bytes),
-        ("of the account", stats.account_bytes),
-        ("of events", stats.event_bytes),
-    ];
-    let of_these = of_these.map(|(what, bytes)| format!("{} {what}", grouped(bytes)));
-    let sums = format!("{sums}of these {}\n", of_these.join(", "));
-    text.push_str(&table::broken(&sums));
+    text.push_str(&table::broken(&of_files(stats)));
     if total.overwritten_packets > 0 {
         text.push_str(&format!(
             "{} packets were stored and are deleted: to make room, for their age, or by a user\n",
@@ -137,6 +118,29 @@ fn text(stats: &LogStats) -> String {
         text.push_str("this log has no account file: losses and deletions are only partly known\n");
     }
     text
+}
+
+/// When its packets are from, and what its files take.
+fn of_files(stats: &LogStats) -> String {
+    let share = stats.share().map_or(String::from("-"), |share| format!("{:.2} %", share * 100.0));
+    let span = match (stats.first, stats.last) {
+        (Some(first), Some(last)) => format!("{first} to {last}"),
+        _ => String::from("no packet yet"),
+    };
+    let sums = format!(
+        "{span}\n{} files ({} compressed), {} bytes: {share} of what was seen\n",
+        stats.file_count,
+        stats.compressed_count,
+        grouped(stats.bytes),
+    );
+    let of_these = [
+        ("bytes of index", stats.index_bytes),
+        ("of reasons", stats.reason_bytes),
+        ("of the account", stats.account_bytes),
+        ("of events", stats.event_bytes),
+    ];
+    let of_these = of_these.map(|(what, bytes)| format!("{} {what}", grouped(bytes)));
+    format!("{sums}of these {}\n", of_these.join(", "))
 }
 
 fn percent(part: u64, whole: u64) -> String {

@@ -311,23 +311,9 @@ fn of_states(counts: StateCounts) -> String {
     kinds.map(one).join(", ")
 }
 
-/// The lines at the end.
-pub fn lines(
-    tally: &TallyNow,
-    counts: &ClassifierCounts,
-    report: &RecorderReport,
-    model: &Model,
-) -> String {
+/// What was classified, and from what.
+fn of_classifier(counts: &ClassifierCounts) -> String {
     let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "packetlog: {} seen = {} stored + {} skipped by the mode + {} lost",
-        tally.seen,
-        kept(report),
-        tally.passed_over,
-        lost(report)
-    );
     let _ = writeln!(
         text,
         "packetlog: {} classified with flow state, {} without",
@@ -352,6 +338,42 @@ pub fn lines(
     if let Some(states) = counts.states {
         let _ = writeln!(text, "packetlog: states of {}", of_states(states));
     }
+    text
+}
+
+fn of_reasons(report: &RecorderReport) -> String {
+    let mut text = String::new();
+    if report.reasons > 0 {
+        let _ = writeln!(
+            text,
+            "packetlog: {} reasons of marked hosts and flows stored, see `packetlog stats --why`",
+            report.reasons
+        );
+    }
+    if report.reasons_lost > 0 {
+        let _ = writeln!(text, "packetlog: {} reasons could not be stored", report.reasons_lost);
+    }
+    text
+}
+
+/// The lines at the end.
+pub fn lines(
+    tally: &TallyNow,
+    counts: &ClassifierCounts,
+    report: &RecorderReport,
+    model: &Model,
+) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "packetlog: {} seen = {} stored + {} skipped by the mode + {} lost",
+        tally.seen,
+        kept(report),
+        tally.passed_over,
+        lost(report)
+    );
+    text += &of_classifier(counts);
     if let Some(counts) = tally.hindsight {
         let _ = writeln!(
             text,
@@ -385,16 +407,7 @@ pub fn lines(
     for (cause, count) in &report.lost {
         let _ = writeln!(text, "packetlog: {count} packets lost: {cause}");
     }
-    if report.reasons > 0 {
-        let _ = writeln!(
-            text,
-            "packetlog: {} reasons of marked hosts and flows stored, see `packetlog stats --why`",
-            report.reasons
-        );
-    }
-    if report.reasons_lost > 0 {
-        let _ = writeln!(text, "packetlog: {} reasons could not be stored", report.reasons_lost);
-    }
+    text += &of_reasons(report);
     for (count, what) in [
         (report.frames_cut, "frames longer than a block, truncated"),
         (report.stamps_clamped, "timestamps before 1970, written as 1970"),
