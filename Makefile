@@ -79,16 +79,10 @@ page: ## build the page, page/dist, which becomes a part of the command (Node.js
 docs: ## build the site of the documentation, target/docs (mdBook, compiled once: two minutes)
 	@bash tools/docs.sh
 
-# maturin warns of a build backend that is not itself; tools/build_package.py calls it.
 python: ## build the Python package and install it into .venv
 	@bash tools/setup.sh test
 	@bash tools/page.sh
-	@rm -rf target/wheels
-	.venv/bin/python tools/build_package.py
-	.venv/bin/maturin build --quiet --release --locked --interpreter .venv/bin/python \
-		--out target/wheels 2> >(grep -v '`build-backend` in pyproject.toml' >&2)
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --force-reinstall \
-		--no-deps target/wheels/wirelens-*.whl
+	@bash tools/python.sh
 
 demo: ## build, then show what is in the capture that ships: its packets, senders, flows and their services
 	@bash tools/setup.sh base
@@ -108,16 +102,17 @@ demo: ## build, then show what is in the capture that ships: its packets, sender
 
 test: lint rust-test test-checked python-test fuzz-smoke ## lint, all tests that need only the repository, a short fuzz run
 
+# Crates of tables and states: their tests run once, with the checks.
+CHECKED := engine packet classify packetlog cca latency names
+
 rust-test:
 	@bash tools/setup.sh test
-	cargo test --release --workspace --locked --no-fail-fast
+	cargo test --release --workspace $(CHECKED:%=--exclude wirelens-%) --locked --no-fail-fast
 	RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked \
 		-p wirelens-engine --lib ring --target-dir target/loom
 
-test-checked: ## tests of tables and states again, in which a state that cannot be stops the test
-	cargo test --profile checked --locked -p wirelens-packet -p wirelens-engine \
-		-p wirelens-classify -p wirelens-packetlog -p wirelens-cca -p wirelens-latency \
-		-p wirelens-names
+test-checked: ## tests of tables and states, in which a state that cannot be stops the test
+	cargo test --profile checked $(CHECKED:%=--package wirelens-%) --locked --no-fail-fast
 
 python-test: python
 	@$(call pytest,not wide and not testbed and not train and not ns3 and not web and not portable,$(SIDE_BY_SIDE))
@@ -163,7 +158,8 @@ test-wide: ## the tests that read the captures in ../shared/data; skipped where 
 	else echo 'test-wide: SKIPPED: no captures at $(WIDE_DATA)'; fi
 
 wide-tests: python
-	cargo test --release --workspace --locked --no-fail-fast -- --ignored
+	cargo test --release --workspace $(CHECKED:%=--exclude wirelens-%) --locked --no-fail-fast -- --ignored
+	cargo test --profile checked $(CHECKED:%=--package wirelens-%) --locked --no-fail-fast -- --ignored
 	@$(call pytest,wide,$(SIDE_BY_SIDE))
 
 lint: ## format, clippy, ruff and mypy; changes nothing
