@@ -161,8 +161,8 @@ fn what_is_wrong_is_named() {
 /// Two trees over two columns, small enough to be counted by hand:
 ///
 /// ```text
-/// c0 <= 6.5 ? [.9 .1] : (c1 <= 2 ? [.4 .6] : [0 1])    inner nodes .5, .2 | root .5 .5, right .2 .8
-/// c1 <= 9   ? [.7 .3] : [.1 .9]                          root .6 .4
+/// c0 <= 6.5 ? [.9 .1] : (c1 <= 2 ? [.4 .6] : [0 1])    root [.5 .5], right [.2 .8]
+/// c1 <= 9   ? [.7 .3] : [.1 .9]                        root [.6 .4]
 /// ```
 fn by_hand() -> [TreeArrays; 2] {
     [

@@ -48,7 +48,7 @@ impl CalibrationJudge {
         self.monitor.as_ref().map(DriftMonitor::state)
     }
 
-    /// What became of the reasons of marked packets.
+    /// The outcome of reasons of marked packets.
     #[must_use]
     pub fn reason_tally(&self) -> Arc<ReasonTally> {
         self.classifier.reason_tally().unwrap_or_default()

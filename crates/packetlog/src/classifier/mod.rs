@@ -118,7 +118,7 @@ impl Classifier {
         self.reasons.as_ref().map_or(&[], |reasons| reasons.made())
     }
 
-    /// What became of reasons, where they are made.
+    /// The outcome of reasons, where they are made.
     #[must_use]
     pub fn reason_tally(&self) -> Option<Arc<ReasonTally>> {
         self.reasons.as_ref().map(|reasons| reasons.tally())

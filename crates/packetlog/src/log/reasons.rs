@@ -11,8 +11,7 @@ use super::file::LogFile;
 use super::query::{FlowQuery, Query};
 use crate::index::{ChunkFault, WHY_SUFFIX};
 use crate::own::open_own;
-use crate::reasons::{Ends, Evidence, Reader, Reason, words};
-use crate::recorder::WHY_LEN_MAX;
+use crate::reasons::{Ends, Evidence, Reader, Reason, WHY_LEN_MAX, words};
 
 /// A column that decided, with its name.
 #[derive(Clone, PartialEq, Debug)]

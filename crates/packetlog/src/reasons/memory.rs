@@ -49,7 +49,7 @@ impl Standing {
 
 /// What is remembered of a flow or a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Remembered {
+pub(super) struct MemoryEntry {
     pub(super) standing: Standing,
     pub(super) written: u16,
 }
@@ -73,8 +73,8 @@ impl Memory {
     /// How a verdict of this strength compares; what is remembered stays, but for when it was
     /// marked last.
     #[inline]
-    pub(super) fn look(&mut self, hash: u64, now_s: u32, strength: u16) -> Remembered {
-        let new = Remembered { standing: Standing::First, written: 0 };
+    pub(super) fn look(&mut self, hash: u64, now_s: u32, strength: u16) -> MemoryEntry {
+        let new = MemoryEntry { standing: Standing::First, written: 0 };
         let tag = (hash >> 32) as u32;
         let Some(set) = self.set(hash) else { return new };
         let is_it = |place: &&mut Place| place.tag == tag && place.is_in_force(now_s);
@@ -87,7 +87,7 @@ impl Memory {
         let is_stronger = strength >= place.strongest.saturating_add(STRONGER_STEPS);
         let is_stronger = is_top || is_stronger && strength > place.strongest;
         let standing = if is_stronger { Standing::Stronger } else { Standing::Known };
-        Remembered { standing, written: place.written }
+        MemoryEntry { standing, written: place.written }
     }
 
     /// A reason was made: the strongest so far. It takes the place of the one in its set that was

@@ -44,6 +44,8 @@ pub const SOURCE_FLOWS_MAX: u16 = 64;
 pub const SECOND_MAX: u32 = 128;
 /// Those of them that may be of a flow alone: the others are kept for sources.
 pub const SECOND_FLOWS_MAX: u32 = 64;
+/// Bytes of a file at most.
+pub(crate) const WHY_LEN_MAX: u64 = 16 << 20;
 /// Flows and sources that are remembered, four to a set.
 const FLOW_SETS: usize = 16_384;
 const SOURCE_SETS: usize = 4_096;
@@ -164,12 +166,12 @@ impl ColumnNames {
     }
 }
 
-/// What became of reasons; read while packets come.
+/// The outcome of reasons; read while packets come.
 #[derive(Debug, Default)]
 pub struct ReasonTally {
     /// Reasons made.
     pub made: AtomicU64,
-    /// Marked packets that were not looked at because of the limits.
+    /// Marked packets that were not examined because of the limits.
     pub omitted: AtomicU64,
     /// Flows and sources that were forgotten to make room.
     pub evicted: AtomicU64,
@@ -221,7 +223,7 @@ impl Reasons {
         }
     }
 
-    /// What became of them so far.
+    /// The outcome so far.
     #[must_use]
     pub fn tally(&self) -> Arc<ReasonTally> {
         Arc::clone(&self.tally)

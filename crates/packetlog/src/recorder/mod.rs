@@ -44,7 +44,6 @@ pub use options::{Clock, Direct, Encoding, Notes, RecorderOptions, WhenFull};
 pub use state::{RecorderState, StreamState};
 
 pub(crate) use chunk::Block;
-pub(crate) use why::WHY_LEN_MAX;
 
 use crate::index::{ClassRow, FlowBook, Note, Trailer, add_row};
 use crate::judged::PacketVerdict;

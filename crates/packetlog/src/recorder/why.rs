@@ -10,12 +10,10 @@ use super::writer::Writer;
 use crate::cause::Cause;
 use crate::index::WHY_SUFFIX;
 use crate::own::create_own;
-use crate::reasons::{Reason, put_names, put_reason, start};
+use crate::reasons::{Reason, WHY_LEN_MAX, put_names, put_reason, start};
 
 /// Reasons that wait for a chunk at most: those of half a minute.
 const WAITING_MAX: usize = 4096;
-/// Bytes of a file at most.
-pub(crate) const WHY_LEN_MAX: u64 = 16 << 20;
 
 /// The reasons of a file of the log; not there until there is one.
 #[derive(Debug, Default)]
