@@ -156,7 +156,7 @@ def table(rows: list[dict[str, object]]) -> str:
             str(capture),
             f"{wire_bytes / packets:.0f}",
             str(mode),
-            str(build),
+            str(build) or "this",
             *(f"{statistics.median(of):.0f}" for of in ns),
             f"{statistics.median(more):+.0%} ({min(more):+.0%} to {max(more):+.0%})",
             f"{memory / 1e6:.0f}",

@@ -29,7 +29,7 @@ pub(super) struct Chains {
 
 /// What a packet finds that joins a chain.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Joined {
+pub(super) struct ChainPlace {
     /// Position of the packet before; 0 where none waits.
     pub(super) previous: u64,
     /// Number of the chain's mark; 0 without.
@@ -58,7 +58,7 @@ impl Chains {
 
     /// The packet at `position`, the newest, joins its chain; what is before `front` has left.
     #[inline]
-    pub(super) fn join(&mut self, hash: u64, position: u64, front: u64) -> Joined {
+    pub(super) fn join(&mut self, hash: u64, position: u64, front: u64) -> ChainPlace {
         // A quarter stays free, so that a search ends soon.
         if self.taken >= self.heads.len() / 4 * 3 {
             self.rebuild(front);
@@ -76,7 +76,7 @@ impl Chains {
                 let waits = head.newest >= front;
                 let (previous, mark) = if waits { (head.newest, head.mark) } else { (0, 0) };
                 *head = Head { hash, newest: position, mark };
-                return Joined { previous, mark, place };
+                return ChainPlace { previous, mark, place };
             }
             if over.is_none() && head.newest < front {
                 over = Some(place);
@@ -86,7 +86,7 @@ impl Chains {
         self.taken += usize::from(over.is_none());
         let place = over.unwrap_or(place);
         self.heads[place] = Head { hash, newest: position, mark: 0 };
-        Joined { place, ..Joined::default() }
+        ChainPlace { place, ..ChainPlace::default() }
     }
 
     /// Marks a chain that was just joined.

@@ -2,7 +2,8 @@
 //! marked.
 //!
 //! Nearly every packet has one network header, no fault and no tunnel, and arrives in order: of
-//! these nothing else has to be known. What else there is of the others is in [`Rare`](super::rare).
+//! these nothing else has to be known. What else there is of the others is in
+//! [`rare`](super::rare).
 
 use packet::{Direction, Layers, LinkType, Network, Protocol, Record, Timestamp};
 

@@ -20,7 +20,7 @@ use crate::features::{Key, host_hash};
 use crate::judged::{Basis, PacketVerdict};
 use crate::policy::{Granularity, Keep};
 use blocks::{ALIGNMENT, Blocks};
-use chains::{Chains, Joined};
+use chains::{ChainPlace, Chains};
 use entry::{Entry, Verdict, bits};
 use rare::{Rare, Rares};
 
@@ -214,7 +214,7 @@ impl Hindsight {
         }
         self.make_room(len, out);
         let position = self.blocks.next(len + ALIGNMENT);
-        let mut joined = [Joined::default(); 2];
+        let mut joined = [ChainPlace::default(); 2];
         let mut places = [None; 2];
         let chains = self.chains.iter_mut().zip(hashes).zip(joined.iter_mut().zip(&mut places));
         for ((chains, hash), (joined, place)) in chains {
@@ -373,7 +373,7 @@ impl Hindsight {
         judged: &PacketVerdict,
         plan: Plan,
         position: u64,
-        joined: &[Joined; 2],
+        joined: &[ChainPlace; 2],
     ) {
         let (record, time) = (frame.record, self.now);
         let mut verdict = Verdict { class: judged.class, confidence: judged.confidence, bits: 0 };
@@ -424,7 +424,7 @@ impl Hindsight {
         &mut self,
         position: u64,
         mark: Granularity,
-        joined: &[Joined; 2],
+        joined: &[ChainPlace; 2],
         places: [Option<usize>; 2],
     ) {
         let known = self.marks.iter().position(|known| *known == mark);
