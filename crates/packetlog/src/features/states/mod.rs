@@ -186,7 +186,7 @@ impl States {
         }
     }
 
-    /// Asks for states of packets after this one, in the order in which one tells of another.
+    /// Asks for states of packets after this one, in the order in which each becomes known.
     #[inline(always)]
     fn prefetch(&self, at: usize, end: usize) {
         let hash = |ahead: usize| {
