@@ -83,7 +83,7 @@ def _add_forest(parser: argparse.ArgumentParser) -> None:
         "captures]")  # fmt: skip
     add("--false-alarms", metavar="PART", type=part, help="Maximum false-positive rate on benign "
         "packets, by cross-validation; with several classes only the weight is chosen by it "
-        "[default: 8%%; for congestion 20%%, for unknown 10%%]")  # fmt: skip
+        "[default: 3%%; for congestion 20%%, for unknown 10%%]")  # fmt: skip
     add("--rows-max", metavar="N", type=whole(100), default=400_000, help="Maximum number of "
         "training packets, sampled at random [default: 400000]")  # fmt: skip
     add("--seed", metavar="N", type=whole(0), default=1, help="Seed of all random choices "
