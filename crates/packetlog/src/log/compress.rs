@@ -58,7 +58,7 @@ pub fn compress(
 }
 
 /// Compresses one file: written next to it, renamed when complete, the plain one deleted last.
-/// Returns its bytes before and after, which are the same where it was given up, or was not smaller.
+/// Returns its bytes before and after, which are the same where it was given up or not smaller.
 fn one(
     folder: &Path,
     name: &FileName,
