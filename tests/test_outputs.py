@@ -43,7 +43,7 @@ OUTPUTS: dict[str, Words] = {
         "packetlog", "stats", "--log", ready / "log", "-o", out, "--format", "csv",
     ],
     "why": lambda ready, out: [
-        "packetlog", "stats", "--log", ready / "log", "--why", "-o", out, "--format", "csv",
+        "packetlog", "stats", "--log", ready / "marked", "--why", "-o", out, "--format", "csv",
     ],
     "recover": lambda ready, out: ["recover", ready / "left.csv.partial", "-o", out],
 }  # fmt: skip
@@ -65,9 +65,9 @@ PRINTED: dict[str, Words] = {
     "modes": lambda *_: ["packetlog", "modes"],
     "stats-table": lambda ready, _: ["packetlog", "stats", "--log", ready / "log"],
     "stats": lambda ready, _: ["packetlog", "stats", "--log", ready / "log", "--format", "csv"],
-    "why-table": lambda ready, _: ["packetlog", "stats", "--log", ready / "log", "--why"],
+    "why-table": lambda ready, _: ["packetlog", "stats", "--log", ready / "marked", "--why"],
     "why": lambda ready, _: [
-        "packetlog", "stats", "--log", ready / "log", "--why", "--format", "csv",
+        "packetlog", "stats", "--log", ready / "marked", "--why", "--format", "csv",
     ],
     "query": lambda ready, _: ["packetlog", "query", "--log", ready / "log", "-w", "-"],
     "version": lambda *_: ["--version"],
@@ -81,6 +81,9 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ready")
     model = write_model(folder / "model")
     ran = wirelens("packetlog", "record", "-r", DEMO, "-o", folder / "log", "--model", model)
+    assert ran.status == 0, ran.stderr
+    # The model that ships marks some of it, so that there are reasons.
+    ran = wirelens("packetlog", "record", "-r", DEMO, "-o", folder / "marked")
     assert ran.status == 0, ran.stderr
     ran = wirelens("flows", *CAPTURE, "--format", "csv")
     (folder / "left.csv.partial").write_bytes(ran.stdout + b"torn")

@@ -75,8 +75,8 @@ tcpdump; `wirelens packetlog query` searches them. docs/guide/packetlog.md has t
 The shipped model finds attacks that show in connections and volume: scans, floods, spoofing,
 password guessing. On exploits, credential theft, discovery, web attacks and command-and-control
 traffic of networks that it was not trained on it is no better than chance. There it marks 1 to
-3 % of benign packets, at some up to 10 %. `wirelens packetlog calibrate` sets the thresholds for
-a budget of marked packets on your own traffic; `wirelens train packetlog` trains a model on it.
+3 % of benign packets, at some up to 10 %. `wirelens packetlog calibrate` sets the thresholds
+for a budget of marked packets on your own traffic; `wirelens train packetlog` trains on it.
 
 The exit status is 1 if packets that should be stored are not in the log.")]
 pub struct RecordArguments {

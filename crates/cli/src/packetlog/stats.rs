@@ -57,7 +57,7 @@ fn why(arguments: &StatsArguments, log: &Log, query: &Query, what: Why) -> Resul
             rows.finish()?;
         }
     }
-    eprint!("{}", listing.notes(report.file_count, query));
+    eprint!("{}", table::broken(&listing.notes(report.file_count, query)));
     for fault in &report.faults {
         eprintln!("wirelens: {fault}");
     }
