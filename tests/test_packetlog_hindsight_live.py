@@ -22,8 +22,11 @@ from test_cca_live import frames
 
 ATTACKS = ROOT / "testdata/testbed/attacks"
 HINDSIGHT = "2s"
+# Most packets of these attacks are benign ones that ARP spoofing intercepts: they are in full where
+# their hosts are marked.
+OF_HOSTS = ("--hindsight-reach", "host")
 # Of the packets of attacks that have a payload, in full.
-RECALL_MIN, GAIN_MIN = 0.9, 0.05
+RECALL_MIN, GAIN_MIN = 0.6, 0.3
 
 
 def replay(link: Link, sent: list[tuple[int, bytes]]) -> None:
@@ -85,7 +88,7 @@ def test_more_of_live_attacks_is_stored_in_full_with_hindsight(tmp_path: Path) -
     with new_link() as link:
         with (
             listening(tmp_path, logs["none"]) as plain,
-            listening(tmp_path, logs[HINDSIGHT], "--hindsight", HINDSIGHT) as late,
+            listening(tmp_path, logs[HINDSIGHT], "--hindsight", HINDSIGHT, *OF_HOSTS) as late,
         ):
             replay(link, sent)
             for name, run in (("none", plain), (HINDSIGHT, late)):
