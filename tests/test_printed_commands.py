@@ -266,6 +266,9 @@ def complaint_of_script(words: list[str]) -> str | None:
 
 def complaint(words: list[str]) -> str | None:
     """What is wrong with one program and its arguments, as far as can be seen without running."""
+    # What is set for this command alone.
+    while re.fullmatch(r"[A-Z_]+=.*", words[0]) and len(words) > 1:
+        words = words[1:]
     program = words[0]
     name = program.rsplit("/", 1)[-1]
     if name == "wirelens":
