@@ -94,15 +94,15 @@ case $kind in
     ;;
   packetlog)
     # Among captures of attacks are benign ones, some of which the other folders have, too.
-    mkdir -p "$place/work/captures"
+    mkdir -p "$place/sources/captures"
     for kind in services devices latency; do
-      ln -s "$place/data/captures/$kind" "$place/work/captures/$kind"
+      ln -s "$place/data/captures/$kind" "$place/sources/captures/$kind"
     done
-    benign_of "$place/data/captures" "$place/work/captures/benign"
+    benign_of "$place/data/captures" "$place/sources/captures/benign"
     for kind in attacks attacks-quiet attacks-forged services; do
-      ln -s "$place/data/$kind" "$place/work/$kind"
+      ln -s "$place/data/$kind" "$place/sources/$kind"
     done
-    cd "$place/work"
+    cd "$place/sources"
     "$python" -m wirelens.packetlog train -r attacks -r attacks-quiet -r attacks-forged -r services \
       --benign captures/services --benign captures/devices --benign captures/latency \
       --benign captures/benign --sealed 20% --states 65536 --reuse-flows 65536 --trees 10 \

@@ -11,14 +11,10 @@ mod tests;
 
 use packet::{Span, Timestamp};
 
+use crate::features::facts::{TCP_ACK, TCP_FIN, TCP_RST, TCP_SYN};
 use crate::features::{BlockArrivals, PacketSet, PlaceCounts, PlaceIndex, Places};
 use crate::judged::{Basis, PacketVerdict};
 use crate::score::ScoreStep;
-
-const TCP_FIN: i16 = 1;
-const TCP_SYN: i16 = 2;
-const TCP_RST: i16 = 4;
-const TCP_ACK: i16 = 16;
 
 /// Packets between asking for the verdict of one's flow and examining it.
 const AHEAD: usize = 8;

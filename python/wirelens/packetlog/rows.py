@@ -35,13 +35,6 @@ class Rows:
         return len(self.codes)
 
     @property
-    def family_of(self) -> Array:
-        """Of each packet the family of its capture, as a number."""
-        families = [capture.family for capture in self.captures]
-        numbers = {family: number for number, family in enumerate(dict.fromkeys(families))}
-        return numpy.array([numbers[family] for family in families])[self.capture_of]
-
-    @property
     def places(self) -> list[str]:
         """Of each capture where it is from: the data set of runs, or who made it."""
         return [capture.place for capture in self.captures]

@@ -18,7 +18,7 @@ from wirelens_testbed.scenario import Table
 
 PROGRAMS: dict[str, str] = {}
 
-DNS_TYPE_TXT, DNS_TYPE_ANY, DNS_CLASS_IN, DNS_TYPE_OPT = 16, 255, 1, 41
+DNS_TYPE_TXT, DNS_TYPE_ANY, DNS_TYPE_OPT = 16, 255, 41
 DNS_PAYLOAD_SIZE_BYTES = 4096
 SNMP_REPETITIONS = 50
 
@@ -85,12 +85,9 @@ class Amplification(Attack):
 
 def dns_question(rng: random.Random) -> bytes:
     """Everything of a name with much to say, with leave to answer in 4096 bytes (RFC 6891)."""
-    labels = LARGE_DNS_NAME.split(".")
-    name = b"".join(bytes([len(label)]) + label.encode() for label in labels) + b"\0"
     kind = rng.choice((DNS_TYPE_TXT, DNS_TYPE_ANY))
-    header = struct.pack("!6H", rng.getrandbits(16), 0x0100, 1, 0, 0, 1)
     extension = b"\0" + struct.pack("!HHIH", DNS_TYPE_OPT, DNS_PAYLOAD_SIZE_BYTES, 0, 0)
-    return header + name + struct.pack("!HH", kind, DNS_CLASS_IN) + extension
+    return frames.dns_question(rng.getrandbits(16), LARGE_DNS_NAME, kind, extension)
 
 
 def ntp_question(rng: random.Random) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import re
-import struct
 from dataclasses import dataclass
 
 from wirelens_testbed.attacks import frames
@@ -35,7 +34,7 @@ FORGED_FLOODS = (
 )  # fmt: skip
 SOURCES = ("own", "spoofed")
 WEB_PORT = 80
-DNS_PORT, DNS_TYPE_A, DNS_CLASS_IN = 53, 1, 1
+DNS_PORT, DNS_TYPE_A = 53, 1
 # Of a flood that pretends to end connections: of each packet one of these.
 ENDING_FLAGS = (
     frames.TCP_RST, frames.TCP_RST | frames.TCP_ACK, frames.TCP_FIN | frames.TCP_ACK,
@@ -176,10 +175,8 @@ class ForgedFlood(Attack):
 
 def question(rng: random.Random) -> bytes:
     """A DNS question for the address of a name that nobody asked for before."""
-    label = rng.randbytes(rng.randint(4, 12)).hex().encode()
-    name = bytes([len(label)]) + label + b"\x07example\0"
-    header = struct.pack("!6H", rng.getrandbits(16), 0x0100, 1, 0, 0, 0)
-    return header + name + struct.pack("!HH", DNS_TYPE_A, DNS_CLASS_IN)
+    label = rng.randbytes(rng.randint(4, 12)).hex()
+    return frames.dns_question(rng.getrandbits(16), f"{label}.example", DNS_TYPE_A)
 
 
 @dataclass

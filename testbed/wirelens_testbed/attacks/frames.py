@@ -30,6 +30,8 @@ ICMP_QUOTING_TYPES = frozenset({3, 4, 5, 11, 12})
 
 TCP_FIN, TCP_SYN, TCP_RST, TCP_PUSH, TCP_ACK, TCP_URG = 1, 2, 4, 8, 16, 32
 
+DNS_CLASS_IN = 1
+
 BROADCAST_MAC = b"\xff" * 6
 ETHER_HEADER_SIZE_BYTES = 14
 IPV4_HEADER_SIZE_BYTES = 20
@@ -205,6 +207,13 @@ def udp(source: str, destination: str, ports: tuple[int, int], payload: bytes) -
 def icmp_echo_request(ident: int, sequence: int, payload: bytes) -> bytes:
     start = struct.pack("!BBHHH", ICMP_ECHO_REQUEST, 0, 0, ident, sequence) + payload
     return start[:2] + checksum(start).to_bytes(2, "big") + start[4:]
+
+
+def dns_question(ident: int, name: str, kind: int, additional: bytes = b"") -> bytes:
+    """A recursive question (RFC 1035), with one additional record if there are bytes of it."""
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    header = struct.pack("!6H", ident, 0x0100, 1, 0, 0, int(bool(additional)))
+    return header + labels + b"\0" + struct.pack("!HH", kind, DNS_CLASS_IN) + additional
 
 
 def _pseudo_header(source: str, destination: str, protocol: int, size_bytes: int) -> bytes:

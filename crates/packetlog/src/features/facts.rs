@@ -1,12 +1,17 @@
 //! What the headers of one packet say.
 
 use packet::wire::arp::Arp;
+use packet::wire::tcp::TcpFlags;
 use packet::{Frame, Layers, Network, Protocol, Record};
 
 use super::merged::WireSegments;
 
-const TCP_FIN: i16 = 1;
-const TCP_PSH: i16 = 8;
+// Flags as facts have them, where −1 is that there are none.
+pub(crate) const TCP_FIN: i16 = TcpFlags::FIN.bits() as i16;
+pub(crate) const TCP_SYN: i16 = TcpFlags::SYN.bits() as i16;
+pub(crate) const TCP_RST: i16 = TcpFlags::RST.bits() as i16;
+const TCP_PSH: i16 = TcpFlags::PSH.bits() as i16;
+pub(crate) const TCP_ACK: i16 = TcpFlags::ACK.bits() as i16;
 
 /// Numbers of one packet; −1 where it has no such thing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

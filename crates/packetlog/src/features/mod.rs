@@ -12,7 +12,7 @@
 //! more, the clock was set, and everything begins again.
 
 mod columns;
-mod facts;
+pub(crate) mod facts;
 mod kept;
 mod merged;
 mod options;
