@@ -15,8 +15,9 @@ PYTHON_CODE := $(wildcard python testbed tests tools bench)
 
 # $(call pytest,MARKS,OPTIONS): the tests of tests/ with these marks. That there is none, pytest's
 # status 5, is said and no failure. Files of tests run side by side where $(SIDE_BY_SIDE) is given;
-# tests that send traffic in real time have the machine for themselves.
-SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile
+# tests that send traffic in real time have the machine for themselves. In the order of their names:
+# otherwise files with few tests, which take longest, come last, and one processor waits.
+SIDE_BY_SIDE := -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 define pytest
 if compgen -G 'tests/test_*.py' >/dev/null; then \
 	.venv/bin/python -m pytest tests -rs $(2) -m '$(1)' || [ $$? -eq 5 ]; \
@@ -180,18 +181,23 @@ bpf: ## build the BPF objects anew after a change of their sources (clang, llvm,
 
 NS3_LIBRARIES := internet point-to-point traffic-control network stats bridge core
 NS3_OBJECTS := $(patsubst testbed/%.cc,target/%.o,$(wildcard testbed/ns3/*.cc))
+NS3_ONETAP := $(addprefix target/ns3/,onetap.o captures.o)
+NS3_BOTH := $(addprefix target/ns3/,controls.o scenario.o)
 
-ns3: ## build the scenario of an L4S router in ns-3, target/ns3/l4s (g++, libns3-dev)
+ns3: ## build what runs in ns-3, target/ns3/l4s and target/ns3/onetap (g++, libns3-dev)
 	@bash tools/setup.sh ns3
 	cargo build --release --locked --package wirelens --package wirelens-python --package wirelens-l4s-abi --lib
-	@$(MAKE) --no-print-directory target/ns3/l4s
+	@$(MAKE) --no-print-directory target/ns3/l4s target/ns3/onetap
 
 target/ns3/%.o: testbed/ns3/%.cc $(wildcard testbed/ns3/*.h)
 	@mkdir -p $(@D)
 	g++ -std=c++17 -O2 -Wall -Wextra -Werror \
 		-DWIRELENS_SIZES='"$(CURDIR)/testbed/data/message-sizes.txt"' -c $< -o $@
 
-target/ns3/l4s: $(NS3_OBJECTS) target/release/libl4s_abi.a
+target/ns3/onetap: $(NS3_ONETAP) $(NS3_BOTH)
+	g++ $^ -o $@ $(NS3_LIBRARIES:%=-lns3-%) -lpthread -ldl
+
+target/ns3/l4s: $(filter-out $(NS3_ONETAP),$(NS3_OBJECTS)) target/release/libl4s_abi.a
 	g++ $^ -o $@ $(NS3_LIBRARIES:%=-lns3-%) -lpthread -ldl
 
 bench: ## the paper's figures and wirelens beside its peers; results under bench/results/

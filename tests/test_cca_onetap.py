@@ -32,6 +32,7 @@ def segment(
     back: bool = False,
     flags: int = 0,
     sack: Sequence[tuple[int, int]] = (),
+    stamps: tuple[int, int] | None = None,
     tags: int = 0,
 ) -> Frame:
     """A frame of TCP: data from the sender, or what comes `back`."""
@@ -42,6 +43,8 @@ def segment(
     if sack:
         blocks = b"".join(struct.pack(">II", low % 2**32, high % 2**32) for low, high in sack)
         options = b"\x01\x01\x05" + bytes([2 + len(blocks)]) + blocks
+    if stamps:
+        options += b"\x01\x01\x08\x0a" + struct.pack(">II", *stamps)
     flags |= 0 if ack is None else ACK
     tcp = struct.pack(
         ">HHIIBBHHH", source_port, target_port, seq % 2**32, (ack or 0) % 2**32,
@@ -212,7 +215,7 @@ def ends(flow: FlightFlow) -> dict[int, tuple[int, int]]:
     found = {}
     for at in range(len(flow)):
         (slot,) = struct.unpack_from("=q", flow.slots, at * size)
-        flight, _, sacked = struct.unpack_from("=3I", flow.slots, at * size + 60)
+        flight, _, sacked = struct.unpack_from("=3I", flow.slots, at * size + 68)
         found[slot] = (flight, sacked)
     return found
 
@@ -292,6 +295,72 @@ def streams_not_seen_whole(packets: Iterable[dict[str, str]]) -> set[str]:
     first packet that it has and that is not acknowledged, ours where the receiver waits."""
     lost = ("tcp.analysis.lost_segment", "tcp.analysis.ack_lost_segment")
     return {packet["tcp.stream"] for packet in packets if any(packet[field] for field in lost)}
+
+
+def upstream_of(path: Path) -> dict[tuple[str, int, str, int], list[int]]:
+    """Of each way of a capture the times, in nanoseconds, from the first acknowledgement with a time
+    stamp to the first data that repeats it, by tshark's fields."""
+    fields = ("frame.time_epoch", "ip.src", "tcp.srcport", "ip.dst", "tcp.dstport", "tcp.len",
+              "tcp.options.timestamp.tsval", "tcp.options.timestamp.tsecr", "tcp.flags.ack",
+              "tcp.flags.reset")  # fmt: skip
+    command: list[str | Path] = ["tshark", "-r", path, "-Y", "tcp && ip && !icmp", "-T", "fields"]
+    command += [word for field in fields for word in ("-e", field)]
+    out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    waiting: dict[tuple[str, int, str, int], dict[int, int]] = {}
+    found: dict[tuple[str, int, str, int], list[int]] = {}
+    for line in out.splitlines():
+        packet = dict(zip(fields, line.split("\t"), strict=True))
+        if not packet["tcp.options.timestamp.tsval"]:
+            continue
+        seconds, fraction = packet["frame.time_epoch"].split(".")
+        time_ns = int(seconds) * 10**9 + int(fraction.ljust(9, "0"))
+        acks, resets = (packet[f"tcp.flags.{name}"] in ("1", "True") for name in ("ack", "reset"))
+        if acks and not resets:
+            stamps = waiting.setdefault(way_of(packet, back=True), {})
+            stamps.setdefault(int(packet["tcp.options.timestamp.tsval"]), time_ns)
+        stamps = waiting.get(way_of(packet), {})
+        echoed = int(packet["tcp.options.timestamp.tsecr"])
+        if packet["tcp.len"] != "0" and acks and echoed in stamps:
+            found.setdefault(way_of(packet), []).append(time_ns - stamps[echoed])
+            # Neither this one nor an earlier one is waited for any longer.
+            waiting[way_of(packet)] = {at: when for at, when in stamps.items() if at > echoed}
+    return found
+
+
+def test_time_upstream_is_that_of_tshark() -> None:
+    expected = upstream_of(DEMO)
+    (flows,) = flight_slots([DEMO], slot="1ms")
+    found = {}
+    for way, flow in flows.items():
+        size = len(flow.slots) // len(flow)
+        sums = [struct.unpack_from("=Q", flow.slots, at * size + 40)[0] for at in range(len(flow))]
+        counts = [
+            struct.unpack_from("=I", flow.slots, at * size + 84)[0] for at in range(len(flow))
+        ]
+        if sum(counts) and ":" not in way.src_ip:
+            found[tuple(way)] = (sum(counts), sum(sums))
+    assert found == {way: (len(times), sum(times)) for way, times in expected.items()}
+    assert sum(len(times) for times in expected.values()) > 100
+
+
+def test_both_parts_of_the_round_trip_are_those_of_the_path(tmp_path: Path) -> None:
+    """10 ms from the tap to the receiver and back, 15 ms to the sender and back."""
+    frames = []
+    for at in range(20):
+        now, seq = 25.0 * at, 1 + 1000 * at
+        frames.append(segment(now, seq, 1000, ack=901, stamps=(at, 500 + at)))
+        acked = {"ack": seq + 1000, "back": True}
+        frames.append(segment(now + 10, 901, **acked, stamps=(501 + at, at)))
+        # Another one of the same tick lets nothing go.
+        frames.append(segment(now + 11, 901, **acked, stamps=(501 + at, at)))
+    path = tmp_path / "path.pcap"
+    write_pcap(path, frames)
+    (row,) = told("-r", path, "--every", "10s")
+    assert row["rtt_s"] == pytest.approx(0.010)
+    assert row["upstream_rtt_s"] == pytest.approx(0.015)
+    assert "15.0" in wirelens("cca", "-r", path, "--every", "10s").stdout.decode()
+    # Rows of a fifth of the path's round trip.
+    assert row_slots(only(path, "1ms"), 2**62, slot="1ms", rows_per_rtt=5) == 5
 
 
 def test_flight_is_that_of_tshark() -> None:

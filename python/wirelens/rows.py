@@ -399,6 +399,7 @@ class HeavyFlow(Row):
     drops: float
     rtt_s: float | None
     rtt_min_s: float | None
+    upstream_rtt_s: float | None
     control: str | None
     confidence: float | None
     interval_s: float | None

@@ -2,11 +2,24 @@
 #include "controls.h"
 
 #include "ns3/tcp-bbr.h"
+#include "ns3/tcp-bic.h"
 #include "ns3/tcp-cubic.h"
 #include "ns3/tcp-dctcp.h"
+#include "ns3/tcp-highspeed.h"
+#include "ns3/tcp-htcp.h"
+#include "ns3/tcp-hybla.h"
+#include "ns3/tcp-illinois.h"
 #include "ns3/tcp-linux-reno.h"
+#include "ns3/tcp-lp.h"
+#include "ns3/tcp-scalable.h"
+#include "ns3/tcp-vegas.h"
+#include "ns3/tcp-veno.h"
+#include "ns3/tcp-westwood.h"
+#include "ns3/tcp-yeah.h"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 
 namespace wirelens {
 
@@ -20,6 +33,16 @@ namespace {
 template <typename Control>
 class Limited : public Control {
   public:
+    static TypeId GetTypeId()
+    {
+        // `wirelens::Cubic` of `ns3::TcpCubic`.
+        const std::string name = Control::GetTypeId().GetName().substr(std::strlen("ns3::Tcp"));
+        static TypeId id = TypeId("wirelens::" + name)
+                               .SetParent<Control>()
+                               .template AddConstructor<Limited<Control>>();
+        return id;
+    }
+    Ptr<TcpCongestionOps> Fork() override { return CopyObject<Limited<Control>>(this); }
     void IncreaseWindow(Ptr<TcpSocketState> tcb, uint32_t acked) override
     {
         if (tcb->m_cWnd < tcb->m_ssThresh) {
@@ -27,28 +50,6 @@ class Limited : public Control {
         }
         Control::IncreaseWindow(tcb, acked);
     }
-};
-
-class Cubic : public Limited<TcpCubic> {
-  public:
-    static TypeId GetTypeId()
-    {
-        static TypeId id =
-            TypeId("wirelens::Cubic").SetParent<TcpCubic>().AddConstructor<Cubic>();
-        return id;
-    }
-    Ptr<TcpCongestionOps> Fork() override { return CopyObject<Cubic>(this); }
-};
-
-class Reno : public Limited<TcpLinuxReno> {
-  public:
-    static TypeId GetTypeId()
-    {
-        static TypeId id =
-            TypeId("wirelens::Reno").SetParent<TcpLinuxReno>().AddConstructor<Reno>();
-        return id;
-    }
-    Ptr<TcpCongestionOps> Fork() override { return CopyObject<Reno>(this); }
 };
 
 // It halves its window after a loss, as Linux' does (RFC 8257, section 3.5). ns-3's reduces it by
@@ -107,16 +108,45 @@ class Prague : public Dctcp {
     double m_owed = 0;
 };
 
+using Types = std::map<std::string, TypeId>;
+
+const Types&
+AllTypes()
+{
+    static const Types types = {
+        {"bbr", TcpBbr::GetTypeId()},
+        {"bic", Limited<TcpBic>::GetTypeId()},
+        {"cubic", Limited<TcpCubic>::GetTypeId()},
+        {"dctcp", Dctcp::GetTypeId()},
+        {"highspeed", Limited<TcpHighSpeed>::GetTypeId()},
+        {"htcp", Limited<TcpHtcp>::GetTypeId()},
+        {"hybla", Limited<TcpHybla>::GetTypeId()},
+        {"illinois", Limited<TcpIllinois>::GetTypeId()},
+        {"lp", Limited<TcpLp>::GetTypeId()},
+        {"prague", Prague::GetTypeId()},
+        {"reno", Limited<TcpLinuxReno>::GetTypeId()},
+        {"scalable", Limited<TcpScalable>::GetTypeId()},
+        {"vegas", Limited<TcpVegas>::GetTypeId()},
+        {"veno", Limited<TcpVeno>::GetTypeId()},
+        {"westwood", Limited<TcpWestwood>::GetTypeId()},
+        {"yeah", Limited<TcpYeah>::GetTypeId()},
+    };
+    return types;
+}
+
 }  // namespace
+
+bool
+IsControl(const std::string& name)
+{
+    return AllTypes().count(name) != 0;
+}
 
 TypeId
 TypeOf(const std::string& name)
 {
-    return name == "prague"  ? Prague::GetTypeId()
-           : name == "dctcp" ? Dctcp::GetTypeId()
-           : name == "cubic" ? Cubic::GetTypeId()
-           : name == "bbr"   ? TcpBbr::GetTypeId()
-                             : Reno::GetTypeId();
+    const auto found = AllTypes().find(name);
+    return found == AllTypes().end() ? Limited<TcpLinuxReno>::GetTypeId() : found->second;
 }
 
 }  // namespace wirelens

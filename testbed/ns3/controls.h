@@ -8,7 +8,9 @@
 
 namespace wirelens {
 
-// The type of a control by its name in scenarios.
+bool IsControl(const std::string& name);
+
+// The type of a control by its name in scenarios; that of Reno for a name that is none.
 ns3::TypeId TypeOf(const std::string& name);
 
 }  // namespace wirelens

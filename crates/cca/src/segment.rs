@@ -28,6 +28,8 @@ pub struct Segment {
     pub segments: u32,
     /// The sender's time stamp (RFC 7323), where it sends any.
     pub source_ticks: Option<u32>,
+    /// The receiver's time stamp that the sender saw last.
+    pub echoed_ticks: Option<u32>,
     /// It opens a connection (SYN).
     pub opens: bool,
 }
@@ -70,6 +72,7 @@ impl Segment {
             frame_len: u32::try_from(slot.frame_bytes).unwrap_or(u32::MAX),
             segments: slot.segments,
             source_ticks: (slot.flags & TapSlot::TICKS != 0).then_some(slot.source_gap_max_ticks),
+            echoed_ticks: None,
             opens: slot.began(),
         }
     }
@@ -94,16 +97,19 @@ impl Segment {
             return Err(UnfitReason::NoData);
         }
         let (key, direction) = FlowKey::from_frame(frame).ok_or(UnfitReason::Unreadable)?;
+        let ticks = tcp.options().find_map(|option| match option {
+            Ok(TcpOption::Timestamps { value, echo_reply }) => Some((value, echo_reply)),
+            _ => None,
+        });
+        let acks = tcp.flags().contains(TcpFlags::ACK);
         let segment = Self {
             time: frame.record.timestamp,
             seq: tcp.sequence_number(),
             data_len: layers.payload_len,
             frame_len: frame.record.wire_len,
             segments: frame.record.segments.max(1).into(),
-            source_ticks: tcp.options().find_map(|option| match option {
-                Ok(TcpOption::Timestamps { value, .. }) => Some(value),
-                _ => None,
-            }),
+            source_ticks: ticks.map(|(value, _)| value),
+            echoed_ticks: ticks.map(|(_, echo)| echo).filter(|_| acks),
             opens,
         };
         Ok((FlowWay { key, direction }, segment))

@@ -213,7 +213,7 @@ pub(crate) fn flight_row_slots(
 fn flight_of(bytes: &[u8]) -> Result<Vec<FlightSlot>, Refusal> {
     let (slots, rest) = bytes.as_chunks();
     if !rest.is_empty() {
-        let wanted = "wanted a multiple of 80 bytes, a slot's";
+        let wanted = "wanted a multiple of 88 bytes, a slot's";
         return Err(refused("slots", format_args!("{} bytes", bytes.len()), wanted));
     }
     let slots: Vec<FlightSlot> = slots.iter().map(FlightSlot::from_ne_bytes).collect();

@@ -1,6 +1,8 @@
 //! Dependencies run one way: a new edge between crates fails until it is
 //! allowed here, and a new crate fails until it has a row.
 
+#![allow(clippy::expect_used)]
+
 use std::path::Path;
 use std::process::Command;
 

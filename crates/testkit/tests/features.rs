@@ -2,6 +2,8 @@
 //! of every dependency. Where they differ, cargo compiles all that stands on the dependency anew,
 //! which took ten minutes of two cores.
 
+#![allow(clippy::expect_used)]
+
 use std::collections::BTreeSet;
 use std::process::Command;
 

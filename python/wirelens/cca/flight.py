@@ -24,7 +24,7 @@ __all__ = [
     "row_slots",
 ]
 
-SLOT_LEN = 80
+SLOT_LEN = 88
 """Bytes of a slot."""
 
 FLIGHT_INPUTS = ("flight_bytes", "sent_bytes")

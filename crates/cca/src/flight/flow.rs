@@ -5,7 +5,7 @@ use packet::{SlotClock, Timestamp};
 
 use super::ranges::{Ranges, later};
 use super::slot::FlightSlot;
-use super::timed::PacketTimes;
+use super::timed::{EchoTimes, PacketTimes};
 use crate::segment::Segment;
 use packet::reach;
 
@@ -16,6 +16,8 @@ pub struct Ack {
     pub time: Timestamp,
     /// The first byte that the receiver still waits for.
     pub number: SeqNumber,
+    /// The receiver's time stamp (RFC 7323), where it sends any.
+    pub ticks: Option<u32>,
     /// What it has beyond (SACK, RFC 2018): first byte, and one past the last.
     pub blocks: [Option<(SeqNumber, SeqNumber)>; 4],
 }
@@ -40,6 +42,8 @@ pub struct FlightFlow {
     /// Up to here acknowledgements may have waited for what was retransmitted: they time nothing
     /// (Karn's rule).
     untimed_until: Option<SeqNumber>,
+    /// Time stamps of acknowledgements that passed.
+    echoes: EchoTimes,
     begins: bool,
 }
 
@@ -84,9 +88,14 @@ impl FlightFlow {
         if end.is_after(high) {
             self.time_it(end, now);
         }
+        let upstream = segment.echoed_ticks.and_then(|ticks| self.echoes.take(ticks));
         let begins = std::mem::take(&mut self.begins);
         if let Some(open) = &mut self.open {
             open.sent_bytes += u64::from(segment.data_len);
+            if let Some(passed) = upstream {
+                open.upstream_rtt_sum_ns += now.since(passed).as_ns().unsigned_abs();
+                open.upstream_rtt_count += 1;
+            }
             open.segments = open.segments.saturating_add(segment.segments);
             if begins {
                 open.flags |= FlightSlot::BEGAN;
@@ -114,6 +123,9 @@ impl FlightFlow {
         }
         // Without data of its own a way has no slots: all acknowledge, few send.
         let done = if self.high.is_some() { self.turn(clock, now) } else { None };
+        if let Some(ticks) = ack.ticks {
+            self.echoes.push(ticks, now);
+        }
         let before = self.acked.replace(ack.number);
         self.time = Some(now);
         let rtt = self.take_rtt(ack.number, now);

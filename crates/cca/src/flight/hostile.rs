@@ -51,7 +51,7 @@ fn put(tap: &mut FlightTap, now_ns: i64, made: &Made) {
         for (place, (start, end)) in found.iter_mut().zip(blocks) {
             *place = Some((SeqNumber(start), SeqNumber(end)));
         }
-        Ack { time, number: SeqNumber(number), blocks: found }
+        Ack { time, number: SeqNumber(number), blocks: found, ticks: None }
     });
     let segment = (made.data_len > 0 || made.is_opening).then_some(segment);
     tap.add(&Passing { way: way(1, direction), time, segment, ack });

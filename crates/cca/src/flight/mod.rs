@@ -21,7 +21,7 @@ pub use flow::{Ack, FlightFlow};
 pub use ranges::{RANGE_COUNT_MAX, Ranges};
 pub use slot::FlightSlot;
 pub use tap::{FlightCounts, FlightTap};
-pub use timed::TIMED_COUNT_MAX;
+pub use timed::{ECHO_COUNT_MAX, TIMED_COUNT_MAX};
 pub use window::{
     FlightInput, FlightMissingReason, FlightPeriod, FlightRows, FlightWindow, InFlight,
     RTT_LOOKED_AT, known_from, row_slots,

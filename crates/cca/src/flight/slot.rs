@@ -13,6 +13,9 @@ pub struct FlightSlot {
     pub resent_bytes: u64,
     /// Times from data to its acknowledgement, added up, in nanoseconds.
     pub rtt_sum_ns: u64,
+    /// Times from an acknowledgement to the data that it let go, on the sender's side of the tap,
+    /// added up, in nanoseconds.
+    pub upstream_rtt_sum_ns: u64,
     /// How many.
     pub rtt_count: u32,
     /// Their minimum.
@@ -31,6 +34,8 @@ pub struct FlightSlot {
     pub sacked_bytes: u32,
     /// [`FlightSlot::BEGAN`], [`FlightSlot::KNOWN`].
     pub flags: u32,
+    /// How many times there are in `upstream_rtt_sum_ns`.
+    pub upstream_rtt_count: u32,
 }
 
 impl FlightSlot {
@@ -41,7 +46,7 @@ impl FlightSlot {
     pub const KNOWN: u32 = 2;
 
     /// Bytes of one, as [`to_ne_bytes`](Self::to_ne_bytes) writes it.
-    pub const SIZE_BYTES: usize = 80;
+    pub const SIZE_BYTES: usize = 88;
 
     /// Whether a connection began in it.
     #[must_use]
@@ -59,13 +64,14 @@ impl FlightSlot {
     #[must_use]
     pub fn to_ne_bytes(&self) -> [u8; Self::SIZE_BYTES] {
         let mut bytes = [0; Self::SIZE_BYTES];
-        let (wide, narrow) = bytes.split_at_mut(40);
+        let (wide, narrow) = bytes.split_at_mut(48);
         let words = [
             self.slot.cast_unsigned(),
             self.sent_bytes,
             self.acked_bytes,
             self.resent_bytes,
             self.rtt_sum_ns,
+            self.upstream_rtt_sum_ns,
         ];
         for (place, word) in wide.as_chunks_mut().0.iter_mut().zip(words) {
             *place = word.to_ne_bytes();
@@ -80,6 +86,7 @@ impl FlightSlot {
             self.flight_max_bytes,
             self.sacked_bytes,
             self.flags,
+            self.upstream_rtt_count,
         ];
         for (place, word) in narrow.as_chunks_mut().0.iter_mut().zip(words) {
             *place = word.to_ne_bytes();
@@ -90,7 +97,7 @@ impl FlightSlot {
     /// Back from bytes.
     #[must_use]
     pub fn from_ne_bytes(bytes: &[u8; Self::SIZE_BYTES]) -> Self {
-        let (wide, narrow) = bytes.split_at(40);
+        let (wide, narrow) = bytes.split_at(48);
         let wide =
             |at: usize| wide.as_chunks().0.get(at).map_or(0, |&word| u64::from_ne_bytes(word));
         let narrow =
@@ -101,6 +108,7 @@ impl FlightSlot {
             acked_bytes: wide(2),
             resent_bytes: wide(3),
             rtt_sum_ns: wide(4),
+            upstream_rtt_sum_ns: wide(5),
             rtt_count: narrow(0),
             rtt_min_ns: narrow(1),
             segments: narrow(2),
@@ -110,6 +118,7 @@ impl FlightSlot {
             flight_max_bytes: narrow(6),
             sacked_bytes: narrow(7),
             flags: narrow(8),
+            upstream_rtt_count: narrow(9),
         }
     }
 }

@@ -323,20 +323,29 @@ impl Passing {
         let time = frame.record.timestamp;
         // What a reset acknowledges may be anything.
         let acks = tcp.flags().contains(TcpFlags::ACK) && !tcp.flags().contains(TcpFlags::RST);
-        let ack =
-            acks.then(|| Ack { time, number: tcp.acknowledgment_number(), blocks: blocks(&tcp) });
+        let ack = acks.then(|| {
+            let (ticks, blocks) = told(&tcp);
+            Ack { time, number: tcp.acknowledgment_number(), ticks, blocks }
+        });
         Ok(Self { way, time, segment, ack })
     }
 }
 
-fn blocks(tcp: &Tcp<'_>) -> [Option<(SeqNumber, SeqNumber)>; 4] {
-    let mut found = [None; 4];
+type Blocks = [Option<(SeqNumber, SeqNumber)>; 4];
+
+/// The time stamp of an acknowledgement, and what the receiver has out of order.
+fn told(tcp: &Tcp<'_>) -> (Option<u32>, Blocks) {
+    let (mut ticks, mut found) = (None, Blocks::default());
     for option in tcp.options().map_while(Result::ok) {
-        if let TcpOption::Sack(blocks) = option {
-            for (place, block) in found.iter_mut().zip(blocks.iter()) {
-                *place = Some(block);
+        match option {
+            TcpOption::Sack(blocks) => {
+                for (place, block) in found.iter_mut().zip(blocks.iter()) {
+                    *place = Some(block);
+                }
             }
+            TcpOption::Timestamps { value, .. } => ticks = Some(value),
+            _ => {}
         }
     }
-    found
+    (ticks, found)
 }

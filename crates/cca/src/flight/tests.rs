@@ -26,7 +26,7 @@ fn ack(time: i64, number: u32, blocks: &[(u32, u32)]) -> Ack {
     for (place, &(start, end)) in found.iter_mut().zip(blocks) {
         *place = Some((SeqNumber(start), SeqNumber(end)));
     }
-    Ack { time: Timestamp::from_ns(time), number: SeqNumber(number), blocks: found }
+    Ack { time: Timestamp::from_ns(time), number: SeqNumber(number), blocks: found, ticks: None }
 }
 
 /// What happens at a tap, in offsets that never wrap.
@@ -263,6 +263,7 @@ proptest! {
             slot, sent_bytes: wide, acked_bytes: 1, resent_bytes: 2, rtt_sum_ns: wide / 2,
             rtt_count: narrow, rtt_min_ns: 3, segments: 4, resent_segments: 5, lost_segments: 6,
             flight_bytes: narrow / 2, flight_max_bytes: 7, sacked_bytes: 8, flags: 9,
+            upstream_rtt_sum_ns: wide / 3, upstream_rtt_count: 10,
         };
         prop_assert_eq!(FlightSlot::from_ne_bytes(&slot.to_ne_bytes()), slot);
     }
@@ -284,6 +285,53 @@ fn flight_is_known_once_both_ways_were_seen() {
     flow.add(clock(), &data(600, 0, 100));
     let open = flow.open().unwrap();
     assert_eq!((flow.flight(), open.began(), open.is_known()), (Some(100), true, true));
+}
+
+#[test]
+fn time_upstream_is_from_an_acknowledgement_to_the_first_echo_of_its_stamp() {
+    let stamped = |time, ticks| Ack { ticks: Some(ticks), ..ack(time, 0, &[]) };
+    let echo = |time, seq, ticks| Segment { echoed_ticks: Some(ticks), ..data(time, seq, 10) };
+    let mut flow = FlightFlow::default();
+    // Ticks wrap between the second and the third.
+    for (time, ticks) in [(0, u32::MAX - 1), (1, u32::MAX - 1), (10, u32::MAX), (30, 2)] {
+        flow.add_ack(clock(), &stamped(time, ticks));
+    }
+    flow.add(clock(), &echo(100, 0, u32::MAX));
+    flow.add(clock(), &echo(110, 10, u32::MAX));
+    flow.add(clock(), &echo(120, 20, u32::MAX - 1));
+    // One that no acknowledgement had takes those before it along.
+    flow.add(clock(), &echo(130, 30, 1));
+    flow.add(clock(), &echo(150, 40, 2));
+    flow.add(clock(), &echo(160, 50, 2));
+    let open = flow.open().unwrap();
+    assert_eq!((open.upstream_rtt_sum_ns, open.upstream_rtt_count), (90 + 120, 2));
+}
+
+#[test]
+fn echoes_that_never_come_take_bounded_memory() {
+    let mut echoes = timed::EchoTimes::default();
+    let count = ECHO_COUNT_MAX as u32 + 10;
+    for ticks in 0..count {
+        echoes.push(ticks, Timestamp::from_ns(ticks.into()));
+    }
+    assert_eq!(echoes.take(9), None, "the oldest are gone");
+    assert_eq!(echoes.take(10), Some(Timestamp::from_ns(10)));
+    assert_eq!(echoes.take(count - 1), Some(Timestamp::from_ns((count - 1).into())));
+}
+
+#[test]
+fn rows_are_parts_of_the_round_trip_of_the_whole_path() {
+    let second = SlotClock::new(Span::from_ns(1_000_000));
+    let slot = FlightSlot {
+        rtt_sum_ns: 60_000_000,
+        rtt_count: 2,
+        upstream_rtt_sum_ns: 50_000_000,
+        upstream_rtt_count: 1,
+        ..FlightSlot::default()
+    };
+    assert_eq!(row_slots(&[slot], 1, second, 4), Some(20), "30 ms behind, 50 ms before the tap");
+    let untimed = FlightSlot { rtt_count: 0, ..slot };
+    assert_eq!(row_slots(&[untimed], 1, second, 4), None);
 }
 
 #[test]

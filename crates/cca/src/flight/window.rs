@@ -24,11 +24,14 @@ pub enum FlightInput {
     /// The mean time from data to its acknowledgement; where none was timed, that of the slot
     /// before.
     Rtt,
+    /// The mean time from an acknowledgement to the data that it let go, on the sender's side of
+    /// the tap; where none was timed, that of the slot before.
+    UpstreamRtt,
 }
 
 impl FlightInput {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Flight,
         Self::FlightMax,
         Self::Sacked,
@@ -36,6 +39,7 @@ impl FlightInput {
         Self::Acked,
         Self::Resent,
         Self::Rtt,
+        Self::UpstreamRtt,
     ];
 
     /// For columns and settings.
@@ -49,6 +53,7 @@ impl FlightInput {
             Self::Acked => "acked_bytes",
             Self::Resent => "resent_packets",
             Self::Rtt => "rtt_s",
+            Self::UpstreamRtt => "upstream_rtt_s",
         }
     }
 
@@ -81,7 +86,8 @@ impl FlightMissingReason {
 }
 
 /// A flow's RTT is the mean of so much of its past, up to where it was timed last: longer than a
-/// packet waits in any queue.
+/// packet waits in any queue. It is that of the whole path: from the tap to the receiver and back,
+/// and, where time stamps tell it, from the tap to the sender and back.
 pub const RTT_LOOKED_AT: Span = Span::from_seconds(10);
 
 /// Slots of a row, where each RTT is cut into so many rows, by the RTT that a flow had before a
@@ -101,11 +107,32 @@ pub fn row_slots(
     let end = past.last()?.slot.saturating_add(1);
     let from = end.saturating_sub(clock.count(RTT_LOOKED_AT));
     let lately = past.iter().filter(|slot| slot.slot >= from);
-    let (sum_ns, count) = lately.fold((0_u64, 0_u64), |(sum_ns, count), slot| {
-        (sum_ns.saturating_add(slot.rtt_sum_ns), count + u64::from(slot.rtt_count))
-    });
-    let row_s = rtt_s(sum_ns, count) / f64::from(rows_per_rtt.max(1));
+    let (mut down, mut up) = (Times::default(), Times::default());
+    for slot in lately {
+        down = down.with(slot.rtt_sum_ns, slot.rtt_count);
+        up = up.with(slot.upstream_rtt_sum_ns, slot.upstream_rtt_count);
+    }
+    let count = down.count;
+    let row_s = (down.mean_s() + up.mean_s()) / f64::from(rows_per_rtt.max(1));
     (count > 0).then(|| (row_s / clock.length().as_seconds_f64()).round().max(1.0) as usize)
+}
+
+/// Times that are averaged.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    sum_ns: u64,
+    count: u64,
+}
+
+impl Times {
+    fn with(self, sum_ns: u64, count: u32) -> Self {
+        let sum_ns = self.sum_ns.saturating_add(sum_ns);
+        Self { sum_ns, count: self.count + u64::from(count) }
+    }
+
+    fn mean_s(self) -> f64 {
+        rtt_s(self.sum_ns, self.count)
+    }
 }
 
 /// Some slots of one flow at one tap.
@@ -170,16 +197,18 @@ struct Carried {
     acked_bytes: u64,
     resent_segments: u64,
     rtt_s: f64,
+    upstream_rtt_s: f64,
 }
 
 impl Carried {
     fn begin_row(&mut self) {
-        let Self { flight_bytes, sacked_bytes, rtt_s, .. } = *self;
+        let Self { flight_bytes, sacked_bytes, rtt_s, upstream_rtt_s, .. } = *self;
         *self = Self {
             flight_bytes,
             flight_max_bytes: flight_bytes,
             sacked_bytes,
             rtt_s,
+            upstream_rtt_s,
             ..Self::default()
         };
     }
@@ -194,6 +223,9 @@ impl Carried {
         if slot.rtt_count > 0 {
             self.rtt_s = rtt_s(slot.rtt_sum_ns, slot.rtt_count.into());
         }
+        if slot.upstream_rtt_count > 0 {
+            self.upstream_rtt_s = rtt_s(slot.upstream_rtt_sum_ns, slot.upstream_rtt_count.into());
+        }
     }
 
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
@@ -206,6 +238,7 @@ impl Carried {
             FlightInput::Acked => self.acked_bytes as f32,
             FlightInput::Resent => self.resent_segments as f32,
             FlightInput::Rtt => self.rtt_s as f32,
+            FlightInput::UpstreamRtt => self.upstream_rtt_s as f32,
         }
     }
 }
@@ -264,6 +297,9 @@ pub struct FlightPeriod {
     pub rtt_s: Option<f64>,
     /// Their minimum.
     pub rtt_min: Option<Span>,
+    /// Mean time from an acknowledgement to the data that it let go, in seconds; with the mean time
+    /// above it is the round trip of the whole path.
+    pub upstream_rtt_s: Option<f64>,
 }
 
 impl FlightPeriod {
@@ -281,7 +317,7 @@ impl FlightPeriod {
         {
             return None;
         }
-        let is_timed = total.rtt_count > 0;
+        let is_timed = total.rtt.count > 0;
         Some(Self {
             way,
             sent_bytes,
@@ -289,8 +325,9 @@ impl FlightPeriod {
             resent: total.resent,
             lost: total.lost,
             flight,
-            rtt_s: is_timed.then(|| rtt_s(total.rtt_sum_ns, total.rtt_count)),
+            rtt_s: is_timed.then(|| total.rtt.mean_s()),
             rtt_min: is_timed.then(|| Span::from_ns(total.rtt_min_ns.into())),
+            upstream_rtt_s: (total.upstream.count > 0).then(|| total.upstream.mean_s()),
         })
     }
 }
@@ -302,10 +339,10 @@ struct Total {
     acked_bytes: u64,
     resent: u64,
     lost: u64,
-    rtt_sum_ns: u64,
-    rtt_count: u64,
+    rtt: Times,
     /// Of those that have one; the largest number where none has.
     rtt_min_ns: u32,
+    upstream: Times,
 }
 
 impl Total {
@@ -316,22 +353,22 @@ impl Total {
             acked_bytes: 0,
             resent: 0,
             lost: 0,
-            rtt_sum_ns: 0,
-            rtt_count: 0,
+            rtt: Times::default(),
             rtt_min_ns: u32::MAX,
+            upstream: Times::default(),
         };
         slots.iter().fold(none, |sum, slot| Self {
             sent_bytes: sum.sent_bytes + slot.sent_bytes,
             acked_bytes: sum.acked_bytes + slot.acked_bytes,
             resent: sum.resent + u64::from(slot.resent_segments),
             lost: sum.lost + u64::from(slot.lost_segments),
-            rtt_sum_ns: sum.rtt_sum_ns + slot.rtt_sum_ns,
-            rtt_count: sum.rtt_count + u64::from(slot.rtt_count),
+            rtt: sum.rtt.with(slot.rtt_sum_ns, slot.rtt_count),
             rtt_min_ns: if slot.rtt_count > 0 {
                 sum.rtt_min_ns.min(slot.rtt_min_ns)
             } else {
                 sum.rtt_min_ns
             },
+            upstream: sum.upstream.with(slot.upstream_rtt_sum_ns, slot.upstream_rtt_count),
         })
     }
 }

@@ -26,7 +26,8 @@ fn print(told: &FlightReport, clock: SlotClock, controls: &[String]) -> io::Resu
 }
 
 fn lines(told: &FlightReport, clock: SlotClock, controls: &[String]) -> String {
-    const TITLES: [&str; 6] = ["flow", "Mbit/s", "RTT ms", "resent", "flight bytes", "highest"];
+    const TITLES: [&str; 7] =
+        ["flow", "Mbit/s", "RTT ms", "upstream ms", "resent", "flight bytes", "highest"];
     let seconds = printed::seconds(clock, told.period);
     let rows = told.flows.iter().map(|flow| cells(flow, seconds)).zip(told.named.iter().copied());
     printed::lines(&TITLES, rows, controls, told.other_count)
@@ -40,10 +41,13 @@ fn cells(flow: &FlightPeriod, seconds: f64) -> Vec<String> {
         Ok(flight) => [grouped(flight.mean_bytes.round() as u64), grouped(flight.max_bytes.into())],
         Err(missing) => [format!("no {}", missing.name()), String::new()],
     };
+    let milliseconds =
+        |rtt_s: Option<f64>| rtt_s.map(|rtt| format!("{:.1}", rtt * 1e3)).unwrap_or_default();
     vec![
         printed::name(&flow.way),
         format!("{rate:.2}"),
-        flow.rtt_s.map(|rtt| format!("{:.1}", rtt * 1e3)).unwrap_or_default(),
+        milliseconds(flow.rtt_s),
+        milliseconds(flow.upstream_rtt_s),
         flow.resent.to_string(),
         mean,
         highest,

@@ -50,6 +50,11 @@ pub const SCHEMA: Schema = &[
     ),
     real("rtt_s", "Mean time from data to its acknowledgement, in seconds."),
     real("rtt_min_s", "Their minimum."),
+    real(
+        "upstream_rtt_s",
+        "Mean time from an acknowledgement to the data sent in response to it, by TCP timestamps, in \
+         seconds: the part of the round trip upstream of the tap.",
+    ),
     Field::new(
         "control",
         Kind::Text,
@@ -143,6 +148,7 @@ impl PeriodReport for FlightReport {
                 Value::F64(real_count(flow.lost)),
                 flow.rtt_s.map(Value::F64).into(),
                 flow.rtt_min.map(|rtt| Value::F64(rtt.as_seconds_f64())).into(),
+                flow.upstream_rtt_s.map(Value::F64).into(),
                 control,
                 confidence,
                 interval,
