@@ -108,8 +108,10 @@ CHECKED := engine packet classify packetlog cca latency names
 # All others. Benchmarks are optimised where they measure; here that would be four minutes of compiling.
 UNCHECKED = --workspace $(CHECKED:%=--exclude wirelens-%) --config 'profile.release.package.wirelens-bench.opt-level=0'
 
+# With the page, as the program has it: what takes it in compiles once.
 rust-test:
 	@bash tools/setup.sh test
+	@bash tools/page.sh
 	cargo test --release $(UNCHECKED) --locked --no-fail-fast
 	RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked \
 		-p wirelens-engine --lib ring --target-dir target/loom

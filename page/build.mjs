@@ -1,7 +1,7 @@
 // Writes dist/: the page for the server, and report.html, into which the server puts data.
 
 import { createHash } from "node:crypto";
-import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
@@ -10,8 +10,8 @@ const PLACE = "<!--WIRELENS-REPORT-DATA-->";
 const root = new URL(".", import.meta.url);
 const dist = new URL("dist/", root);
 
-await rm(dist, { recursive: true, force: true });
-await mkdir(dist);
+await mkdir(dist, { recursive: true });
+const written = new Set([".sources"]); // That one is tools/page.sh's.
 const bundled = await build({
   absWorkingDir: root.pathname,
   entryPoints: { app: "src/main.tsx" },
@@ -32,11 +32,11 @@ const styles = `${contentOf("app.css")}`;
 const icon = await readFile(new URL("src/icon.svg", root), "utf8");
 const notice = await notices(["preact", "uplot"]);
 
-await writeFile(new URL("app.js", dist), notice + script);
-await writeFile(new URL("app.css", dist), styles);
-await writeFile(new URL("icon.svg", dist), icon);
-await writeFile(
-  new URL("index.html", dist),
+await put("app.js", notice + script);
+await put("app.css", styles);
+await put("icon.svg", icon);
+await put(
+  "index.html",
   document({
     head: [
       '<link rel="icon" href="icon.svg" type="image/svg+xml">',
@@ -46,19 +46,30 @@ await writeFile(
     body: [],
   }),
 );
-await writeFile(new URL("report.html", dist), report());
+await put("report.html", report());
 
 // The server embeds the compressed files as well, and sends them to browsers that take them.
 const parts = ["index.html", "app.js", "app.css", "icon.svg"];
 let total = 0;
 for (const name of [...parts, "report.html"]) {
   const compressed = gzipSync(await readFile(new URL(name, dist)), { level: 9 });
-  await writeFile(new URL(`${name}.gz`, dist), compressed);
+  await put(`${name}.gz`, compressed);
   if (parts.includes(name)) total += compressed.length;
   console.log(`${name.padEnd(12)} ${String(compressed.length).padStart(7)} B gzip`);
 }
 console.log(`${"total".padEnd(12)} ${String(total).padStart(7)} B gzip, at most ${SIZE_MAX}`);
 if (total > SIZE_MAX) throw new Error("the page is too large");
+for (const name of await readdir(dist)) {
+  if (!written.has(name)) await rm(new URL(name, dist), { recursive: true });
+}
+
+/** Writes a file of dist/ where it has changed: cargo compiles the server anew after each write. */
+async function put(name, content) {
+  written.add(name);
+  const place = new URL(name, dist);
+  const before = await readFile(place).catch(() => null);
+  if (!before?.equals(Buffer.from(content))) await writeFile(place, content);
+}
 
 /** The licences of bundled packages ask that their notice stays with the code. */
 async function notices(names) {
