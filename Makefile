@@ -157,7 +157,7 @@ test-portable: wheel ## programs and wheels for an old glibc in an old Debian; a
 portable-tests:
 	@$(call pytest,portable)
 
-test-wide: ## the tests that read the captures in ../shared/data; skipped where it is absent
+test-wide: ## the tests that read the captures in ../shared/data (WIDE=all for each of them); skipped where it is absent
 	@bash tools/setup.sh test
 	@if [ -d $(WIDE_DATA) ]; then $(MAKE) --no-print-directory wide-tests; \
 	else echo 'test-wide: SKIPPED: no captures at $(WIDE_DATA)'; fi

@@ -62,7 +62,11 @@ def test_each_tap_shows_a_part_of_the_round_trip_and_together_the_whole(tmp_path
 def test_what_the_queue_drops_is_missing_behind_it_alone(tmp_path: Path) -> None:
     flows = simulate(tmp_path, FLOW, "flow=cubic,500000000,10000000,15000000")
     sender, before, behind, receiver = (sums(flow) for flow in flows)
-    assert sender["sent"] == before["sent"] > behind["sent"] == receiver["sent"]
+    # What is on its way when the simulation ends has passed one tap and not the next.
+    on_its_way = 20 * 1448
+    assert sender["sent"] - on_its_way <= before["sent"] <= sender["sent"]
+    assert behind["sent"] - on_its_way <= receiver["sent"] <= behind["sent"]
+    assert behind["sent"] < before["sent"] - on_its_way
     assert before["resent"] > 0 and behind["resent"] < before["resent"]
 
 

@@ -298,8 +298,8 @@ def streams_not_seen_whole(packets: Iterable[dict[str, str]]) -> set[str]:
 
 
 def upstream_of(path: Path) -> dict[tuple[str, int, str, int], list[int]]:
-    """Of each way of a capture the times, in nanoseconds, from the first acknowledgement with a time
-    stamp to the first data that repeats it, by tshark's fields."""
+    """Of each way of a capture the times, in nanoseconds, from the first acknowledgement with a
+    time stamp to the first data that repeats it, by tshark's fields."""
     fields = ("frame.time_epoch", "ip.src", "tcp.srcport", "ip.dst", "tcp.dstport", "tcp.len",
               "tcp.options.timestamp.tsval", "tcp.options.timestamp.tsecr", "tcp.flags.ack",
               "tcp.flags.reset")  # fmt: skip

@@ -52,8 +52,8 @@ pub const SCHEMA: Schema = &[
     real("rtt_min_s", "Their minimum."),
     real(
         "upstream_rtt_s",
-        "Mean time from an acknowledgement to the data sent in response to it, by TCP timestamps, in \
-         seconds: the part of the round trip upstream of the tap.",
+        "Mean time from an acknowledgement to the data sent in response to it, by TCP timestamps, \
+         in seconds: the part of the round trip upstream of the tap.",
     ),
     Field::new(
         "control",
