@@ -40,7 +40,7 @@ OTHERS = {".", "apt", "awk", "cargo", "cat", "curl", "cut", "editor", "ethtool",
           "install", "ip", "journalctl", "jq", "ls", "mkdir", "mv", "npm", "pip",
           "podman", "python3", "setcap", "sort", "scp", "ssh", "systemctl", "tc", "tshark",
           "uniq", "useradd", "wc", "fuzz/target/*/release/pcapng", "venv/bin/pip",
-          "venv/bin/python", "target/ns3/l4s"}  # fmt: skip
+          "venv/bin/python", "target/ns3/l4s", "target/ns3/onetap"}  # fmt: skip
 
 # Training, the testbed's runs, installing and benchmarks.
 SLOW = re.compile(
