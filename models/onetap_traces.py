@@ -1,6 +1,6 @@
-"""What the one-tap model that ships is trained on: windows of flows over simulated bottlenecks.
+"""Windows of flows over simulated bottlenecks, to train a model of one tap. None ships yet.
 
-    .venv/bin/python models/onetap_traces.py FOLDER --runs 1200
+    .venv/bin/python models/onetap_traces.py FOLDER --runs 400
 
 Each run of `target/ns3/onetap` has a path drawn from two decades of rates, round trips, buffers,
 losses and cross traffic, one to four flows of controls drawn from all, and captures at four places.
@@ -45,7 +45,8 @@ def scenario(number: int) -> dict[str, Any]:
     dice = random.Random(SEED + number)
 
     def log_between(low: float, high: float) -> float:
-        return low * (high / low) ** dice.random()
+        drawn: float = low * (high / low) ** dice.random()
+        return drawn
 
     rate_bps, rtt_s = log_between(1e6, 1e8), log_between(0.01, 0.2)
     path_bytes = rate_bps * rtt_s / 8
@@ -120,7 +121,7 @@ def make(number: int, folder: Path) -> None:
     pieces: list[Any] = []
     about: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as captures:
-        command = [PROGRAM, captures, *_arguments(path)]
+        command: list[str | Path] = [PROGRAM, captures, *_arguments(path)]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{PROGRAM}: run {number}: {done.stderr.strip()}")
