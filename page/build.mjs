@@ -63,7 +63,7 @@ for (const name of await readdir(dist)) {
   if (!written.has(name)) await rm(new URL(name, dist), { recursive: true });
 }
 
-/** Writes a file of dist/ where it has changed: cargo compiles the server anew after each write. */
+/** Writes a file of dist/ where it has changed: cargo compiles the server after each write. */
 async function put(name, content) {
   written.add(name);
   const place = new URL(name, dist);

@@ -1,5 +1,5 @@
 //! What the extension, the program and the tests share compiles once: each asks the same features
-//! of every dependency. Where they differ, cargo compiles all that stands on the dependency anew,
+//! of every dependency. Where they differ, cargo compiles all that depends on it again,
 //! which took ten minutes of two cores.
 
 #![allow(clippy::expect_used)]

@@ -93,8 +93,7 @@ impl FlightFlow {
         if let Some(open) = &mut self.open {
             open.sent_bytes += u64::from(segment.data_len);
             if let Some(passed) = upstream {
-                open.upstream_rtt_sum_ns += now.since(passed).as_ns().unsigned_abs();
-                open.upstream_rtt_count += 1;
+                open.add_upstream_rtt(clamped_ns(now, passed));
             }
             open.segments = open.segments.saturating_add(segment.segments);
             if begins {
@@ -279,7 +278,7 @@ impl FlightFlow {
         while let Some(time) = self.timed.take_first_if(|end| !end.is_after(acked)) {
             passed = Some(time);
         }
-        passed.map(|passed| u32::try_from(now.since(passed).as_ns()).unwrap_or(u32::MAX))
+        passed.map(|passed| clamped_ns(now, passed))
     }
 
     fn note_flight(&mut self) {
@@ -299,6 +298,16 @@ impl FlightSlot {
         self.rtt_count = self.rtt_count.saturating_add(1);
         self.rtt_sum_ns = self.rtt_sum_ns.saturating_add(rtt_ns.into());
     }
+
+    fn add_upstream_rtt(&mut self, rtt_ns: u32) {
+        self.upstream_rtt_count = self.upstream_rtt_count.saturating_add(1);
+        self.upstream_rtt_sum_ns = self.upstream_rtt_sum_ns.saturating_add(rtt_ns.into());
+    }
+}
+
+/// A time between two packets; stamps of a capture may lie centuries apart.
+fn clamped_ns(now: Timestamp, before: Timestamp) -> u32 {
+    u32::try_from(now.since(before).as_ns()).unwrap_or(u32::MAX)
 }
 
 /// Whether a range lies between two numbers, which are of one window.

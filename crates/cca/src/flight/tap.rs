@@ -324,7 +324,7 @@ impl Passing {
         // What a reset acknowledges may be anything.
         let acks = tcp.flags().contains(TcpFlags::ACK) && !tcp.flags().contains(TcpFlags::RST);
         let ack = acks.then(|| {
-            let (ticks, blocks) = told(&tcp);
+            let (ticks, blocks) = stamp_and_blocks(&tcp);
             Ack { time, number: tcp.acknowledgment_number(), ticks, blocks }
         });
         Ok(Self { way, time, segment, ack })
@@ -334,7 +334,7 @@ impl Passing {
 type Blocks = [Option<(SeqNumber, SeqNumber)>; 4];
 
 /// The time stamp of an acknowledgement, and what the receiver has out of order.
-fn told(tcp: &Tcp<'_>) -> (Option<u32>, Blocks) {
+fn stamp_and_blocks(tcp: &Tcp<'_>) -> (Option<u32>, Blocks) {
     let (mut ticks, mut found) = (None, Blocks::default());
     for option in tcp.options().map_while(Result::ok) {
         match option {

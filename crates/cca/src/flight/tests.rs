@@ -308,6 +308,21 @@ fn time_upstream_is_from_an_acknowledgement_to_the_first_echo_of_its_stamp() {
 }
 
 #[test]
+fn stamps_that_lie_centuries_apart_are_survived() {
+    let mut flow = FlightFlow::default();
+    for ticks in 0..8 {
+        flow.add_ack(clock(), &Ack { ticks: Some(ticks), ..ack(0, 0, &[]) });
+    }
+    for ticks in 0..8 {
+        let echoed_ticks = Some(ticks);
+        let late = data(i64::MAX - 1, ticks * 10, 10);
+        flow.add(clock(), &Segment { echoed_ticks, ..late });
+    }
+    let open = flow.open().unwrap();
+    assert_eq!((open.upstream_rtt_sum_ns, open.upstream_rtt_count), (8 * u64::from(u32::MAX), 8));
+}
+
+#[test]
 fn echoes_that_never_come_take_bounded_memory() {
     let mut echoes = timed::EchoTimes::default();
     let count = ECHO_COUNT_MAX as u32 + 10;
