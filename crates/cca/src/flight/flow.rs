@@ -93,7 +93,7 @@ impl FlightFlow {
         if let Some(open) = &mut self.open {
             open.sent_bytes += u64::from(segment.data_len);
             if let Some(passed) = upstream {
-                open.add_upstream_rtt(clamped_ns(now, passed));
+                open.add_upstream_rtt(now.since(passed).as_ns().unsigned_abs());
             }
             open.segments = open.segments.saturating_add(segment.segments);
             if begins {
@@ -278,7 +278,7 @@ impl FlightFlow {
         while let Some(time) = self.timed.take_first_if(|end| !end.is_after(acked)) {
             passed = Some(time);
         }
-        passed.map(|passed| clamped_ns(now, passed))
+        passed.map(|passed| u32::try_from(now.since(passed).as_ns()).unwrap_or(u32::MAX))
     }
 
     fn note_flight(&mut self) {
@@ -299,15 +299,12 @@ impl FlightSlot {
         self.rtt_sum_ns = self.rtt_sum_ns.saturating_add(rtt_ns.into());
     }
 
-    fn add_upstream_rtt(&mut self, rtt_ns: u32) {
+    /// A sender that has nothing to send echoes an old stamp, so these times may be long, and
+    /// the stamps of a capture may lie centuries apart.
+    fn add_upstream_rtt(&mut self, rtt_ns: u64) {
         self.upstream_rtt_count = self.upstream_rtt_count.saturating_add(1);
-        self.upstream_rtt_sum_ns = self.upstream_rtt_sum_ns.saturating_add(rtt_ns.into());
+        self.upstream_rtt_sum_ns = self.upstream_rtt_sum_ns.saturating_add(rtt_ns);
     }
-}
-
-/// A time between two packets; stamps of a capture may lie centuries apart.
-fn clamped_ns(now: Timestamp, before: Timestamp) -> u32 {
-    u32::try_from(now.since(before).as_ns()).unwrap_or(u32::MAX)
 }
 
 /// Whether a range lies between two numbers, which are of one window.

@@ -319,7 +319,7 @@ fn stamps_that_lie_centuries_apart_are_survived() {
         flow.add(clock(), &Segment { echoed_ticks, ..late });
     }
     let open = flow.open().unwrap();
-    assert_eq!((open.upstream_rtt_sum_ns, open.upstream_rtt_count), (8 * u64::from(u32::MAX), 8));
+    assert_eq!((open.upstream_rtt_sum_ns, open.upstream_rtt_count), (u64::MAX, 8));
 }
 
 #[test]
