@@ -5,6 +5,7 @@ In network namespaces of the tests' own; without root they are skipped.
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ LIMIT_BYTES = 100_000
 
 
 def tc(words: str) -> str:
-    done = subprocess.run(["tc", *words.split()], check=True, capture_output=True, text=True)
+    done = subprocess.run(["tc", *shlex.split(words)], check=True, capture_output=True, text=True)
     return done.stdout
 
 
@@ -59,8 +60,9 @@ def link() -> Iterator[None]:
 
 
 def acting(tmp_path: Path, by: Path, *more: str) -> tuple[str | Path, ...]:
+    at = () if "--act" in more else ("--act", "wl0")
     return (
-        "cca", "-i", "wl0", "--egress", "wl1", "--every", "200ms", "--act", "wl0",
+        "cca", "-i", "wl0", "--egress", "wl1", "--every", "200ms", *at,
         "--act-by", by, "--act-events", tmp_path / "events.jsonl", *more,
     )  # fmt: skip
 
@@ -202,6 +204,52 @@ def test_what_cannot_be_acted_on_is_named(tmp_path: Path, by: Path, link: None) 
     assert ran.status == 2 and "nothing identifies congestion controls" in ran.stderr, ran.stderr
     ran = refused(tmp_path, by, "--act-rate", "5mb")
     assert ran.status == 2 and "not a unit of rates" in ran.stderr, ran.stderr
+
+
+def queue_len(device: str) -> int:
+    done = subprocess.run(
+        ["ip", "-j", "link", "show", "dev", device], check=True, capture_output=True, text=True
+    )
+    return json.loads(done.stdout)[0].get("txqlen", 0)
+
+
+def test_what_would_not_be_restored_is_refused(tmp_path: Path, by: Path, link: None) -> None:
+    subprocess.run(["ip", "link", "set", "wl0", "txqueuelen", "0"], check=True)
+    ran = refused(tmp_path, by, "--act-rate", "5mbit")
+    assert ran.status == 1 and "ip link set dev wl0 txqueuelen 1000" in ran.stderr, ran.stderr
+    assert kinds("wl0") == ["noqueue"] and queue_len("wl0") == 0
+    subprocess.run(["ip", "link", "set", "wl0", "txqueuelen", "1000"], check=True)
+    with Listening(tmp_path, *acting(tmp_path, by, "--act-rate", "5mbit")) as running:
+        assert running.end().status == 0
+    assert kinds("wl0") == ["noqueue"] and queue_len("wl0") == 1000
+    for child in ("bfifo limit 50000", "handle 10: bfifo limit 60000", "pfifo limit 60"):
+        tc("qdisc replace dev wl0 root handle 7: tbf rate 10mbit burst 4000 limit 60000")
+        tc(f"qdisc replace dev wl0 parent 7:1 {child}")
+        before = qdiscs("wl0")
+        ran = refused(tmp_path, by)
+        assert ran.status == 1 and "a plain queue of the tbf's limit" in ran.stderr, ran.stderr
+        assert qdiscs("wl0") == before
+        tc("qdisc del dev wl0 root")
+
+
+def test_queues_and_filters_of_a_device_come_back(tmp_path: Path, by: Path, link: None) -> None:
+    """As those of a network card with several hardware queues, which has a default for each."""
+    subprocess.run(["ip", "link", "add", "cards", "numtxqueues", "4", "type", "ifb"], check=True)
+    subprocess.run(["ip", "link", "set", "cards", "up"], check=True)
+    tc("qdisc add dev cards clsact")
+    tc('filter add dev cards egress bpf direct-action bytecode "1,6 0 0 0"')
+    before, filters = qdiscs("cards"), tc("filter show dev cards egress")
+    assert kinds("cards").count("pfifo_fast") == 4 and "mq" in kinds("cards"), before
+    words = acting(tmp_path, by, "--act", "cards", "--act-rate", "5mbit")
+    with Listening(tmp_path, *words) as running:
+        assert "mq" not in kinds("cards") and "htb" in kinds("cards")
+        assert running.end().status == 0
+    assert sorted(map(str, qdiscs("cards"))) == sorted(map(str, before))
+    assert tc("filter show dev cards egress") == filters
+    # A default of an operator's own for one of them is not the kernel's.
+    tc("qdisc replace dev cards root handle 5: mq")
+    ran = refused(tmp_path, by, "--act", "cards", "--act-rate", "5mbit")
+    assert ran.status == 1 and "mq 5:" in ran.stderr, ran.stderr
 
 
 def test_a_dry_run_tells_and_changes_nothing(tmp_path: Path, by: Path, link: None) -> None:

@@ -10,8 +10,8 @@ from page_rows import RESULTS, ROOT, Missing, Row, number, read, table_rows
 
 FOLDER = "2026-11-22-amd-epyc-2-cores-packetlog"
 STRANGERS = "2026-11-26-amd-epyc-2-cores-packetlog-ships/strangers"
-VOLUME = "2026-11-26-amd-epyc-2-cores-packetlog-volume-strangers"
-CALIBRATE = "2026-11-26-amd-epyc-2-cores-packetlog-calibrate"
+VOLUME = "2026-11-27-amd-epyc-2-cores-packetlog-volume-strangers"
+CALIBRATE = "2026-11-27-amd-epyc-2-cores-packetlog-calibrate"
 JUDGED = "s1 and 2 other"
 DEVICES = ("andypitcher", "sprout-uci", "tj-oconnor")
 """Of the benign captures those of devices."""

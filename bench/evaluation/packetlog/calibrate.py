@@ -8,7 +8,7 @@ reads a part of each benign place, and `wirelens packetlog record` the rest of t
 without the calibration:
 
 - captures: half of the captures, drawn 4 times
-- time: the first half of the packets of every capture
+- time: the first half of the packets of every capture, but of those that editcap cannot write
 - scan, flood: as captures, with a capture of an attack of another place in the middle of one
 
 A row a part, and a row an attack capture with what is marked at the median threshold of each place.
@@ -77,11 +77,12 @@ def calibrate(captures: Sequence[Path], folder: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
-def halves(path: Path, folder: Path) -> tuple[Path, Path]:
-    """The first half of a capture's packets, and the rest."""
+def halves(path: Path, folder: Path) -> tuple[Path, Path] | None:
+    """The first half of a capture's packets, and the rest; `None` of what editcap cannot write."""
     first, rest = folder / f"first-{path.name}", folder / f"rest-{path.name}"
     half = max(packets(path) // 2, 1)
-    subprocess.run(["editcap", "-r", path, first, f"1-{half}"], check=True, capture_output=True)
+    if subprocess.run(["editcap", "-r", path, first, f"1-{half}"], capture_output=True).returncode:
+        return None
     subprocess.run(["editcap", path, rest, f"1-{half}"], check=True, capture_output=True)
     return first, rest
 
@@ -129,7 +130,7 @@ def by_captures(place: str, paths: Sequence[Path], attacks: dict[str, Path],
 
 
 def by_time(place: str, paths: Sequence[Path], folder: Path) -> Row:
-    cut = [halves(path, folder) for path in paths]
+    cut = [both for path in paths if (both := halves(path, folder))]
     return measured(place, "time", [first for first, _ in cut], [rest for _, rest in cut], folder)
 
 

@@ -94,8 +94,8 @@ impl From<ActError> for Failure {
             }
             ActError::Operators { device, kind, handle } => Self::error(format_args!(
                 "{device}: it has a queueing discipline already, {kind} {handle}, which --act \
-                 cannot restore; wanted: the kernel's default, or a tbf with a plain queue. If you \
-                 do not need it, remove it: tc qdisc del dev {device} root"
+                 cannot restore; wanted: the kernel's default, or a tbf with a plain queue of the \
+                 tbf's limit. If you do not need it, remove it: tc qdisc del dev {device} root"
             )),
             ActError::NoTc(error) if error.kind() == io::ErrorKind::NotFound => Self::error(
                 "tc: not found, and --act changes queues by it; try: apt-get install iproute2",

@@ -36,6 +36,20 @@ pub enum ActError {
         /// Its number.
         handle: String,
     },
+    /// The kernel put the queueing discipline there, and would put another there now.
+    OtherDefault {
+        /// The device.
+        device: String,
+        /// What is there.
+        kind: String,
+        /// What the kernel would put there.
+        default: String,
+    },
+    /// The device has a queue length of 0, which the kernel raises for good.
+    NoQueueLen {
+        /// The device.
+        device: String,
+    },
     /// Another run acts on the device.
     Busy {
         /// The device.
@@ -99,8 +113,21 @@ impl fmt::Display for ActError {
             Self::Operators { device, kind, handle } => write!(
                 f,
                 "{device}: it has a queueing discipline already, {kind} {handle}, which cannot be \
-                 restored afterwards; wanted: the kernel's default, or a tbf with a plain queue. \
-                 If you do not need it, remove it: tc qdisc del dev {device} root"
+                 restored afterwards; wanted: the kernel's default, or a tbf with a plain queue of \
+                 the tbf's limit. If you do not need it, remove it: tc qdisc del dev {device} root"
+            ),
+            Self::OtherDefault { device, kind, default } => write!(
+                f,
+                "{device}: its queueing discipline {kind} was the kernel's default, which is \
+                 {default} now, so {kind} would not be restored afterwards. Set the one or the \
+                 other: sysctl net.core.default_qdisc={kind}, or tc qdisc replace dev {device} \
+                 root {default} && tc qdisc del dev {device} root"
+            ),
+            Self::NoQueueLen { device } => write!(
+                f,
+                "{device}: its transmit queue length is 0, which the kernel raises to 1000 with the \
+                 first queueing discipline and does not restore; if that does no harm, set it \
+                 first: ip link set dev {device} txqueuelen 1000"
             ),
             Self::Busy { device } => {
                 write!(f, "{device}: another wirelens acts on this device; end it first")
@@ -117,7 +144,7 @@ impl fmt::Display for ActError {
                  htb (CONFIG_NET_SCH_HTB)"
             ),
             Self::NoJson { device, error } => {
-                write!(f, "{device}: tc printed invalid JSON about its queue: {error}")
+                write!(f, "{device}: iproute2 printed invalid JSON about its queue: {error}")
             }
             Self::Unknown { device } => write!(
                 f,

@@ -14,6 +14,9 @@ use crate::Environment;
 use crate::cca::live::Device;
 use crate::guard::{Guard, Lock, PROGRAM_PATHS};
 
+/// What the kernel puts on devices by itself.
+const DEFAULT_QDISC: &str = "/proc/sys/net/core/default_qdisc";
+
 /// A device whose queue is ours to change, or to look at.
 pub struct Machine {
     device: Device,
@@ -51,7 +54,7 @@ impl Machine {
     /// The device's queue as `tc` reports it, with counts.
     pub(super) fn show(&self) -> Result<Value, ActError> {
         let words = ["-j", "-s", "-r", "qdisc", "show", "dev", &self.name, "invisible"];
-        let text = self.tc(&words, "")?;
+        let text = self.read("tc", &words, "")?;
         let device = || self.name.clone();
         serde_json::from_str(&text).map_err(|error| ActError::NoJson { device: device(), error })
     }
@@ -61,16 +64,44 @@ impl Machine {
         DeviceQdisc::read(shown).ok_or_else(|| ActError::Unknown { device: self.name.clone() })
     }
 
+    /// Whether the kernel puts back what it put there by itself.
+    ///
+    /// # Errors
+    /// [`ActError`]: it does not.
+    pub(super) fn check(&self, found: &DeviceQdisc, shown: &Value) -> Result<(), ActError> {
+        let DeviceQdisc::Default { kind } = found else { return Ok(()) };
+        let device = || self.name.clone();
+        if kind == "noqueue" && self.queue_len()? == 0 {
+            return Err(ActError::NoQueueLen { device: device() });
+        }
+        // A network namespace of its own may have no such file.
+        let Ok(default) = std::fs::read_to_string(DEFAULT_QDISC) else { return Ok(()) };
+        let default = default.trim();
+        tc::other_default(shown, default).map_or(Ok(()), |kind| {
+            let default = default.to_owned();
+            Err(ActError::OtherDefault { device: device(), kind, default })
+        })
+    }
+
+    /// Packets that the device may queue; `ip` leaves a 0 out.
+    fn queue_len(&self) -> Result<u64, ActError> {
+        let shown = self.read("ip", &["-j", "link", "show", "dev", &self.name], "")?;
+        let device = || self.name.clone();
+        let shown: Value = serde_json::from_str(&shown)
+            .map_err(|error| ActError::NoJson { device: device(), error })?;
+        Ok(shown.get(0).and_then(|shown| shown.get("txqlen")?.as_u64()).unwrap_or(0))
+    }
+
     /// Runs commands of `tc`, one after the other.
     pub(super) fn run(&self, commands: &[String]) -> Result<(), ActError> {
         let lines: String = commands.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
-        self.tc(&["-batch", "-"], &lines).map(|_| ())
+        self.read("tc", &["-batch", "-"], &lines).map(|_| ())
     }
 
-    fn tc(&self, words: &[&str], input: &str) -> Result<String, ActError> {
+    fn read(&self, program: &str, words: &[&str], input: &str) -> Result<String, ActError> {
         let ran = self.device.inside(|| -> io::Result<_> {
             let mut running = self
-                .command("tc")
+                .command(program)
                 .args(words)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())

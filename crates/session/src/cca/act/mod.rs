@@ -115,6 +115,7 @@ impl Act {
             }
         }
         let queue = queue(settings, machine.name(), &found)?;
+        machine.check(&found, &shown)?;
         let rules = GroupingRules {
             after_periods: settings.after_periods,
             hold: settings.hold,

@@ -28,7 +28,7 @@ const ROUND_MAX: u64 = 32;
 pub(super) enum DeviceQdisc {
     /// What the kernel puts there by itself.
     Default { kind: String },
-    /// A token bucket with a plain queue.
+    /// A token bucket with a plain queue of its own limit.
     Tbf(Tbf),
     /// Ours, and no run holds it.
     Ours { under: Option<Tbf> },
@@ -70,16 +70,32 @@ impl DeviceQdisc {
         };
         let own_limit = option(root, "limit")?;
         let child_limit = child.and_then(|child| option(child, "limit"));
-        let tbf = |limit_bytes| -> Option<Tbf> {
-            let rate_bit = option(root, "rate")?.saturating_mul(8);
-            Some(Tbf { class: class.clone(), rate_bit, limit_bytes })
-        };
+        let is_plain = has_no_handle(&child_handle) && child_limit.is_none_or(|of| of == own_limit);
+        let rate_bit = option(root, "rate")?.saturating_mul(8);
+        let tbf = Tbf { class, rate_bit, limit_bytes: own_limit };
         Some(match child_kind.as_str() {
-            "htb" if child_handle == HANDLE => Self::Ours { under: Some(tbf(own_limit)?) },
-            "bfifo" => Self::Tbf(tbf(child_limit.unwrap_or(own_limit))?),
+            "htb" if child_handle == HANDLE => Self::Ours { under: Some(tbf) },
+            "bfifo" if is_plain => Self::Tbf(tbf),
             _ => Self::Other { kind: child_kind, handle: child_handle },
         })
     }
+}
+
+/// Whether a handle is none, or of those from 8000: on, which the kernel gives. One that an operator
+/// gave, or a limit, would be lost if every process that knows it were killed.
+fn has_no_handle(handle: &str) -> bool {
+    let major = handle.trim_end_matches(':');
+    major.is_empty() || u32::from_str_radix(major, 16).is_ok_and(|of| of == 0 || of >= 0x8000)
+}
+
+/// The queueing discipline that the kernel put on a device by itself and would not put there again,
+/// since its default is another now. That of a device without a queue does not depend on it.
+pub(super) fn other_default(shown: &Value, default: &str) -> Option<String> {
+    let by_kernel = |one: &&Value| one.get("handle").and_then(Value::as_str) == Some("0:");
+    let all = shown.as_array()?.iter().filter(by_kernel);
+    let mut kinds = all.filter_map(|one| one.get("kind")?.as_str());
+    let fixed = ["mq", "noqueue", "noop", default];
+    kinds.find(|kind| !fixed.contains(kind)).map(str::to_owned)
 }
 
 /// Packets that wait on a device, and are lost when what holds them goes.
@@ -218,8 +234,14 @@ mod tests {
         let bucket = Tbf { class: "1:1".into(), rate_bit: 20_000_000, limit_bytes: 100_000 };
         let fifo =
             json!({"kind": "bfifo", "handle": "0:", "parent": "1:1", "options": {"limit": 90_000}});
-        let other = Tbf { limit_bytes: 90_000, ..bucket.clone() };
-        assert_eq!(DeviceQdisc::read(&json!([tbf(), fifo])), Some(DeviceQdisc::Tbf(other)));
+        let own_limit = DeviceQdisc::Other { kind: "bfifo".into(), handle: "0:".into() };
+        assert_eq!(DeviceQdisc::read(&json!([tbf(), fifo])), Some(own_limit));
+        for (handle, is_plain) in [("0:", true), ("80e3:", true), ("10:", false)] {
+            let fifo = json!({"kind": "bfifo", "handle": handle, "parent": "1:1",
+                              "options": {"limit": 100_000}});
+            let read = DeviceQdisc::read(&json!([tbf(), fifo]));
+            assert_eq!(read == Some(DeviceQdisc::Tbf(bucket.clone())), is_plain, "{handle}");
+        }
         assert_eq!(waiting(&json!([tbf()])), 3);
         let ours = json!({"kind": "htb", "handle": "cca:", "parent": "1:1", "options": {}});
         assert_eq!(
@@ -235,6 +257,20 @@ mod tests {
         let other = DeviceQdisc::Other { kind: "htb".into(), handle: "1:".into() };
         assert_eq!(DeviceQdisc::read(&htb), Some(other));
         assert_eq!(DeviceQdisc::read(&json!([])), None);
+    }
+
+    #[test]
+    fn a_default_of_earlier_is_not_what_comes_back() {
+        let one = |kind, parent: &str| json!({"kind": kind, "handle": "0:", "parent": parent});
+        let root = |kind| json!({"kind": kind, "handle": "0:", "root": true});
+        let multi = json!([root("mq"), one("fq_codel", ":1"), one("fq_codel", ":2")]);
+        assert_eq!(other_default(&multi, "fq_codel"), None);
+        assert_eq!(other_default(&multi, "fq").as_deref(), Some("fq_codel"));
+        let filters = json!({"kind": "clsact", "handle": "ffff:", "parent": "ffff:fff1"});
+        let single = json!([root("pfifo_fast"), filters]);
+        assert_eq!(other_default(&single, "pfifo_fast"), None);
+        assert_eq!(other_default(&single, "fq_codel").as_deref(), Some("pfifo_fast"));
+        assert_eq!(other_default(&json!([root("noqueue")]), "fq_codel"), None);
     }
 
     #[test]
