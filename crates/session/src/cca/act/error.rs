@@ -125,8 +125,8 @@ impl fmt::Display for ActError {
             ),
             Self::NoQueueLen { device } => write!(
                 f,
-                "{device}: its transmit queue length is 0, which the kernel raises to 1000 with the \
-                 first queueing discipline and does not restore; if that does no harm, set it \
+                "{device}: its transmit queue length is 0, which the kernel raises to 1000 with \
+                 the first queueing discipline and does not restore; if that does no harm, set it \
                  first: ip link set dev {device} txqueuelen 1000"
             ),
             Self::Busy { device } => {

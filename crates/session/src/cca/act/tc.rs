@@ -81,8 +81,8 @@ impl DeviceQdisc {
     }
 }
 
-/// Whether a handle is none, or of those from 8000: on, which the kernel gives. One that an operator
-/// gave, or a limit, would be lost if every process that knows it were killed.
+/// Whether a handle is none, or of those from 8000: on, which the kernel gives. One that an
+/// operator gave, or a limit, would be lost if every process that knows it were killed.
 fn has_no_handle(handle: &str) -> bool {
     let major = handle.trim_end_matches(':');
     major.is_empty() || u32::from_str_radix(major, 16).is_ok_and(|of| of == 0 || of >= 0x8000)
