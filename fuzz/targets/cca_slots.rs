@@ -94,6 +94,7 @@ fn packets(input: &mut Input<'_>) -> Vec<Seen> {
             segments: 1 + u32::from(len) / 64,
             source_ticks: (len & 1 == 1).then_some(u32::from(len)),
             opens,
+            ..Segment::default()
         };
         packets.push(Seen { is_egress, flow, segment });
     }
