@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cca_queue import SharedQueue, jain, shared_queue
 from command import Ran, wirelens
-from lab import Listening, new_link, wait_until
+from lab import Listening, ip, link_facts, new_link, wait_until
 from terminals import Terminal
 from testbed_runs import need_root
 
@@ -59,10 +59,9 @@ def link() -> Iterator[None]:
         yield
 
 
-def acting(tmp_path: Path, by: Path, *more: str) -> tuple[str | Path, ...]:
-    at = () if "--act" in more else ("--act", "wl0")
+def acting(tmp_path: Path, by: Path, *more: str, device: str = "wl0") -> tuple[str | Path, ...]:
     return (
-        "cca", "-i", "wl0", "--egress", "wl1", "--every", "200ms", *at,
+        "cca", "-i", "wl0", "--egress", "wl1", "--every", "200ms", "--act", device,
         "--act-by", by, "--act-events", tmp_path / "events.jsonl", *more,
     )  # fmt: skip
 
@@ -179,8 +178,8 @@ def test_nothing_stays_however_it_ends(tmp_path: Path, by: Path, link: None, has
     assert ran.status == 0 and "nothing left by --act" in ran.stderr, ran.stderr
 
 
-def refused(tmp_path: Path, by: Path, *more: str) -> Ran:
-    return wirelens(*acting(tmp_path, by, *more))
+def refused(tmp_path: Path, by: Path, *more: str, device: str = "wl0") -> Ran:
+    return wirelens(*acting(tmp_path, by, *more, device=device))
 
 
 def test_what_cannot_be_acted_on_is_named(tmp_path: Path, by: Path, link: None) -> None:
@@ -206,22 +205,15 @@ def test_what_cannot_be_acted_on_is_named(tmp_path: Path, by: Path, link: None) 
     assert ran.status == 2 and "not a unit of rates" in ran.stderr, ran.stderr
 
 
-def queue_len(device: str) -> int:
-    done = subprocess.run(
-        ["ip", "-j", "link", "show", "dev", device], check=True, capture_output=True, text=True
-    )
-    return json.loads(done.stdout)[0].get("txqlen", 0)
-
-
 def test_what_would_not_be_restored_is_refused(tmp_path: Path, by: Path, link: None) -> None:
-    subprocess.run(["ip", "link", "set", "wl0", "txqueuelen", "0"], check=True)
+    ip("link set wl0 txqueuelen 0")
     ran = refused(tmp_path, by, "--act-rate", "5mbit")
     assert ran.status == 1 and "ip link set dev wl0 txqueuelen 1000" in ran.stderr, ran.stderr
-    assert kinds("wl0") == ["noqueue"] and queue_len("wl0") == 0
-    subprocess.run(["ip", "link", "set", "wl0", "txqueuelen", "1000"], check=True)
+    assert kinds("wl0") == ["noqueue"] and link_facts("wl0").get("txqlen", 0) == 0
+    ip("link set wl0 txqueuelen 1000")
     with Listening(tmp_path, *acting(tmp_path, by, "--act-rate", "5mbit")) as running:
         assert running.end().status == 0
-    assert kinds("wl0") == ["noqueue"] and queue_len("wl0") == 1000
+    assert kinds("wl0") == ["noqueue"] and link_facts("wl0")["txqlen"] == 1000
     for child in ("bfifo limit 50000", "handle 10: bfifo limit 60000", "pfifo limit 60"):
         tc("qdisc replace dev wl0 root handle 7: tbf rate 10mbit burst 4000 limit 60000")
         tc(f"qdisc replace dev wl0 parent 7:1 {child}")
@@ -234,13 +226,13 @@ def test_what_would_not_be_restored_is_refused(tmp_path: Path, by: Path, link: N
 
 def test_queues_and_filters_of_a_device_come_back(tmp_path: Path, by: Path, link: None) -> None:
     """As those of a network card with several hardware queues, which has a default for each."""
-    subprocess.run(["ip", "link", "add", "cards", "numtxqueues", "4", "type", "ifb"], check=True)
-    subprocess.run(["ip", "link", "set", "cards", "up"], check=True)
+    ip("link add cards numtxqueues 4 type ifb")
+    ip("link set cards up")
     tc("qdisc add dev cards clsact")
     tc('filter add dev cards egress bpf direct-action bytecode "1,6 0 0 0"')
     before, filters = qdiscs("cards"), tc("filter show dev cards egress")
     assert kinds("cards").count("mq") == 1 and len(before) == 1 + 4 + 1, before
-    words = acting(tmp_path, by, "--act", "cards", "--act-rate", "5mbit")
+    words = acting(tmp_path, by, "--act-rate", "5mbit", device="cards")
     with Listening(tmp_path, *words) as running:
         assert "mq" not in kinds("cards") and "htb" in kinds("cards")
         assert running.end().status == 0
@@ -248,7 +240,7 @@ def test_queues_and_filters_of_a_device_come_back(tmp_path: Path, by: Path, link
     assert tc("filter show dev cards egress") == filters
     # A default of an operator's own for one of them is not the kernel's.
     tc("qdisc replace dev cards root handle 5: mq")
-    ran = refused(tmp_path, by, "--act", "cards", "--act-rate", "5mbit")
+    ran = refused(tmp_path, by, "--act-rate", "5mbit", device="cards")
     assert ran.status == 1 and "mq 5:" in ran.stderr, ran.stderr
 
 

@@ -53,10 +53,7 @@ impl Machine {
 
     /// The device's queue as `tc` reports it, with counts.
     pub(super) fn show(&self) -> Result<Value, ActError> {
-        let words = ["-j", "-s", "-r", "qdisc", "show", "dev", &self.name, "invisible"];
-        let text = self.read("tc", &words, "")?;
-        let device = || self.name.clone();
-        serde_json::from_str(&text).map_err(|error| ActError::NoJson { device: device(), error })
+        self.json("tc", &["-j", "-s", "-r", "qdisc", "show", "dev", &self.name, "invisible"])
     }
 
     /// What stands there.
@@ -85,10 +82,7 @@ impl Machine {
 
     /// Packets that the device may queue; `ip` leaves a 0 out.
     fn queue_len(&self) -> Result<u64, ActError> {
-        let shown = self.read("ip", &["-j", "link", "show", "dev", &self.name], "")?;
-        let device = || self.name.clone();
-        let shown: Value = serde_json::from_str(&shown)
-            .map_err(|error| ActError::NoJson { device: device(), error })?;
+        let shown = self.json("ip", &["-j", "link", "show", "dev", &self.name])?;
         Ok(shown.get(0).and_then(|shown| shown.get("txqlen")?.as_u64()).unwrap_or(0))
     }
 
@@ -96,6 +90,12 @@ impl Machine {
     pub(super) fn run(&self, commands: &[String]) -> Result<(), ActError> {
         let lines: String = commands.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
         self.read("tc", &["-batch", "-"], &lines).map(|_| ())
+    }
+
+    fn json(&self, program: &str, words: &[&str]) -> Result<Value, ActError> {
+        let text = self.read(program, words, "")?;
+        let device = || self.name.clone();
+        serde_json::from_str(&text).map_err(|error| ActError::NoJson { device: device(), error })
     }
 
     fn read(&self, program: &str, words: &[&str], input: &str) -> Result<String, ActError> {

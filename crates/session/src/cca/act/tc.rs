@@ -70,7 +70,7 @@ impl DeviceQdisc {
         };
         let own_limit = option(root, "limit")?;
         let child_limit = child.and_then(|child| option(child, "limit"));
-        let is_plain = has_no_handle(&child_handle) && child_limit.is_none_or(|of| of == own_limit);
+        let is_plain = is_kernels(&child_handle) && child_limit.is_none_or(|of| of == own_limit);
         let rate_bit = option(root, "rate")?.saturating_mul(8);
         let tbf = Tbf { class, rate_bit, limit_bytes: own_limit };
         Some(match child_kind.as_str() {
@@ -83,7 +83,7 @@ impl DeviceQdisc {
 
 /// Whether a handle is none, or of those from 8000: on, which the kernel gives. One that an
 /// operator gave, or a limit, would be lost if every process that knows it were killed.
-fn has_no_handle(handle: &str) -> bool {
+fn is_kernels(handle: &str) -> bool {
     let major = handle.trim_end_matches(':');
     major.is_empty() || u32::from_str_radix(major, 16).is_ok_and(|of| of == 0 || of >= 0x8000)
 }
