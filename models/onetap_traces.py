@@ -1,15 +1,16 @@
-"""Windows of flows over simulated bottlenecks, to train a model of one tap. None ships yet.
+"""Rows of flows over simulated bottlenecks, to train a model of one tap. None ships yet.
 
     .venv/bin/python models/onetap_traces.py FOLDER --runs 400
 
 Each run of `target/ns3/onetap` has a path drawn from two decades of rates, round trips, buffers,
 losses and cross traffic, one to four flows of controls drawn from all, and captures at four places.
-Of each flow and place some windows are drawn, read as `wirelens cca` reads them, and kept. The same
-numbers give the same windows; runs that are there are not made again.
+Of each flow and place rows that follow each other are kept, read as `wirelens cca` reads them. The
+same numbers give the same rows; runs that are there are not made again.
 """
 
 import argparse
 import json
+import lzma
 import math
 import random
 import subprocess
@@ -33,10 +34,12 @@ INPUTS = (
     "upstream_rtt_s",
 )  # fmt: skip
 SLOT = "1ms"
-ROWS, ROWS_PER_RTT, WINDOWS = 256, 4, 3
-SEED = 2_400_000
+ROWS_PER_RTT = 4
+ROWS_MIN, ROWS_MAX = 256, 1024
+"""Of a flow at a place: shorter ones are left out, of longer ones a part is kept."""
+SEED = 2_500_000
 SETTLED_S = 2.0
-PACKETS_MAX = 50_000
+PACKETS_MAX = 200_000
 """Of a run; a faster path is simulated for a shorter time."""
 
 
@@ -48,12 +51,11 @@ def scenario(number: int) -> dict[str, Any]:
         drawn: float = low * (high / low) ** dice.random()
         return drawn
 
-    rate_bps, rtt_s = log_between(1e6, 1e8), log_between(0.01, 0.2)
+    rate_bps, rtt_s = log_between(2e6, 2e8), log_between(0.01, 0.2)
     path_bytes = rate_bps * rtt_s / 8
+    buffer_bytes = max(15_000, round(path_bytes * log_between(0.25, 2)))
     flows = dice.choice((1, 1, 2, 3, 4))
-    loss = 0 if dice.random() < 0.6 else log_between(1e-5, 2e-3)
-    settled_s = SETTLED_S + 1.25 * ROWS / ROWS_PER_RTT * rtt_s
-    duration_s = max(settled_s, min(60.0, PACKETS_MAX * 12_000 / rate_bps))
+    loss = 0 if dice.random() < 0.6 else log_between(1e-5, 1e-3)
     equal = dice.random() < 0.5
     # Of the round trip of the path a part lies on either side of the bottleneck.
     sides = [
@@ -61,10 +63,13 @@ def scenario(number: int) -> dict[str, Any]:
         for _ in range(flows)
     ]
     bottleneck_s = min(rtt for _, _, rtt in sides) * 0.1
+    loaded_s = max(rtt for _, _, rtt in sides) + buffer_bytes * 8 / rate_bps
+    least_s, whole_s = (SETTLED_S + 1.1 * rows / ROWS_PER_RTT * loaded_s for rows in (ROWS_MIN, ROWS_MAX))
+    duration_s = max(least_s, min(whole_s, PACKETS_MAX * 12_000 / rate_bps))
     return {
         "number": number,
         "rate_bps": round(rate_bps),
-        "buffer_bytes": max(15_000, round(path_bytes * log_between(0.25, 4))),
+        "buffer_bytes": buffer_bytes,
         "delay_ns": round(bottleneck_s / 2 * 1e9),
         "loss_ppm": round(loss * 1e6),
         "delayed_acks": dice.choice((1, 2)),
@@ -94,30 +99,25 @@ def _arguments(path: dict[str, Any]) -> list[str]:
     return numbers + ["flow=" + ",".join(str(flow[key]) for key in keys) for flow in path["flows"]]
 
 
-def windows(flow: FlightFlow, dice: random.Random) -> tuple[list[Any], list[float]]:
-    """Some windows at any moment, rows × inputs, and how long a row of each is, in seconds."""
-    found, lengths = [], []
-    for _ in range(WINDOWS):
-        row = row_slots(flow, flow.last_slot, slot=SLOT, rows_per_rtt=ROWS_PER_RTT)
-        if row is None:
-            break
-        first = min(flow.last_slot, flow.first_slot + round(SETTLED_S * 1000) + ROWS * row)
-        end = dice.randint(first, flow.last_slot)
-        row = row_slots(flow, end, slot=SLOT, rows_per_rtt=ROWS_PER_RTT) or row
-        seen = flight_windows(flow, [end - ROWS * row], ROWS, row_slots=row, inputs=INPUTS)
-        if seen.missing == (None,):
-            found.append(np.asarray(seen.values)[0])
-            lengths.append(row / 1000)
-    return found, lengths
+def rows_of(flow: FlightFlow, dice: random.Random) -> tuple[Any, float] | None:
+    """Rows × inputs from any moment on, and how long a row is, in seconds."""
+    row = row_slots(flow, flow.last_slot, slot=SLOT, rows_per_rtt=ROWS_PER_RTT)
+    first = flow.first_slot + round(SETTLED_S * 1000)
+    if row is None or flow.last_slot - first < ROWS_MIN * row:
+        return None
+    count = min(ROWS_MAX, (flow.last_slot - first) // row)
+    start = dice.randint(first, flow.last_slot - count * row)
+    seen = flight_windows(flow, [start], count, row_slots=row, inputs=INPUTS)
+    return (np.asarray(seen.values)[0], row / 1000) if seen.missing == (None,) else None
 
 
 def make(number: int, folder: Path) -> None:
-    """Simulates a run and keeps its windows."""
-    output = folder / f"{number:05}.npz"
+    """Simulates a run and keeps its rows."""
+    output = folder / f"{number:05}.xz"
     if output.exists():
         return
     path = scenario(number)
-    dice = random.Random(f"windows {SEED + number}")
+    dice = random.Random(f"rows {SEED + number}")
     pieces: list[Any] = []
     about: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as captures:
@@ -129,33 +129,38 @@ def make(number: int, folder: Path) -> None:
     for place, tap in zip(PLACES, taps, strict=True):
         for way, flow in tap.items():
             at = way.dst_port - 5001
-            if not 0 <= at < len(path["flows"]) or flow.last_slot - flow.first_slot < 3000:
+            found = rows_of(flow, dice) if 0 <= at < len(path["flows"]) else None
+            if found is None:
                 continue
-            found, lengths = windows(flow, dice)
-            pieces += found
-            about += [
-                {"place": place, "flow": at, "control": path["flows"][at]["control"], "row_s": row}
-                for row in lengths
-            ]
-    values = np.stack(pieces) if pieces else np.zeros((0, ROWS, len(INPUTS)), np.float32)
+            values, row_s = found
+            pieces.append(values)
+            control = path["flows"][at]["control"]
+            about.append({"place": place, "flow": at, "control": control, "row_s": row_s,
+                          "rows": len(values)})  # fmt: skip
+    write(output, path, about, np.concatenate([np.zeros((0, len(INPUTS))), *pieces]))
+
+
+STEP = 1.01
+"""Numbers are kept as steps of 1 % in 16 bits, which is finer than any of them is measured."""
+SCALE = np.array([1e9 if name.endswith("_s") else 1 for name in INPUTS])
+
+
+def write(output: Path, path: dict[str, Any], flows: list[dict[str, Any]], rows: Any) -> None:
+    """Keeps a run: a line of JSON, then input after input of all rows; 0 stays 0."""
+    codes = np.rint(np.log1p(np.maximum(rows * SCALE, 0)) / math.log(STEP)).astype("<u2")
+    line = json.dumps({"path": path, "flows": flows}).encode() + b"\n"
     partial = output.with_suffix(".partial")
-    with partial.open("wb") as file:
-        kept = json.dumps({"path": path, "windows": about})
-        np.savez_compressed(file, codes=encoded(values), about=kept)
+    partial.write_bytes(lzma.compress(line + codes.T.tobytes(), preset=9))
     partial.rename(output)
 
 
-def encoded(values: Any) -> Any:
-    """Numbers as steps of 2 % in 16 bits; 0 stays 0. Times are in nanoseconds, the rest as it is."""
-    scale = np.array([1e9 if name.endswith("_s") else 1 for name in INPUTS])
-    raised = np.log1p(np.maximum(values * scale, 0)) / math.log(1.02)
-    return np.rint(raised).astype(np.uint16)
-
-
-def decoded(codes: Any) -> Any:
-    """The numbers again."""
-    scale = np.array([1e9 if name.endswith("_s") else 1 for name in INPUTS])
-    return (np.expm1(codes.astype(np.float64) * math.log(1.02)) / scale).astype(np.float32)
+def read(kept: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Any]:
+    """The path, what is known of each flow, and rows × inputs, flow after flow."""
+    line, codes = lzma.decompress(kept.read_bytes()).split(b"\n", 1)
+    about = json.loads(line)
+    steps = np.frombuffer(codes, "<u2").reshape(len(INPUTS), -1).T.astype(np.float64)
+    rows = (np.expm1(steps * math.log(STEP)) / SCALE).astype(np.float32)
+    return about["path"], about["flows"], rows
 
 
 def main() -> None:
