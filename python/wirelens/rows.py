@@ -394,11 +394,13 @@ class HeavyFlow(Row):
     flight_max_bytes: int | None
     sacked_max_bytes: int | None
     sent_bytes: int
+    sent_share: float | None
     acked_bytes: int
     resent_packets: int
     drops: float
     rtt_s: float | None
     rtt_min_s: float | None
+    rtt_inflation_s: float | None
     upstream_rtt_s: float | None
     control: str | None
     confidence: float | None

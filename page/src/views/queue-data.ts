@@ -39,6 +39,8 @@ export interface QueueFlow {
   levelMax: number | null;
   drops: number | null;
   rttS: number | null;
+  /** How much that is above the least of the flow. */
+  rttInflationS: number | null;
 }
 
 export interface Control {
@@ -88,6 +90,7 @@ function flowOf(group: Rec, verdict: Rec | undefined, taps: Taps, total: number)
     levelMax: numberOf(group, `max_${taps.levelMax}`),
     drops: numberOf(group, "sum_drops"),
     rttS: numberOf(group, "mean_rtt_s"),
+    rttInflationS: numberOf(group, "mean_rtt_inflation_s"),
   };
 }
 
@@ -128,7 +131,7 @@ export async function askQueue(
   const one = await source.rows("cca", { columns: "period_ns", limit: 1 }, signal);
   const periodNs = Number(one.rows[0]?.[0] ?? 1e9);
   const step = stepText(stepMs(table, drawn, periodNs / 1e6));
-  const means = taps.hasQueue ? taps.level : `${taps.level},rtt_s`;
+  const means = taps.hasQueue ? taps.level : `${taps.level},rtt_s,rtt_inflation_s`;
   const [groups, verdicts, series] = await Promise.all([
     source.groups(
       "cca",

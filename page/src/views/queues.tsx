@@ -69,12 +69,21 @@ function columnsOf(taps: Taps): TableColumn<QueueFlow>[] {
     },
   ];
   if (!taps.hasQueue) {
-    columns.push({
-      name: "rtt",
-      label: "Mean RTT",
-      isNumber: true,
-      render: (row) => formatDuration(row.rttS === null ? null : row.rttS * 1e9),
-    });
+    columns.push(
+      {
+        name: "rtt",
+        label: "Mean RTT",
+        isNumber: true,
+        render: (row) => formatDuration(row.rttS === null ? null : row.rttS * 1e9),
+      },
+      {
+        name: "inflation",
+        label: "RTT inflation",
+        isNumber: true,
+        render: (row) =>
+          formatDuration(row.rttInflationS === null ? null : row.rttInflationS * 1e9),
+      },
+    );
   }
   return columns;
 }

@@ -1,5 +1,7 @@
 //! One way of a flow: its data one way, acknowledgements of it the other.
 
+use std::num::NonZeroU32;
+
 use packet::wire::tcp::SeqNumber;
 use packet::{SlotClock, Timestamp};
 
@@ -44,6 +46,8 @@ pub struct FlightFlow {
     untimed_until: Option<SeqNumber>,
     /// Time stamps of acknowledgements that passed.
     echoes: EchoTimes,
+    /// The least time from data to its acknowledgement; 0 before the first.
+    rtt_least_ns: u32,
     begins: bool,
 }
 
@@ -148,6 +152,9 @@ impl FlightFlow {
                 open.acked_bytes += u64::from(u32::try_from(ack.number.since(from)).unwrap_or(0));
                 if let Some(rtt_ns) = rtt {
                     open.add_rtt(rtt_ns);
+                    let least = NonZeroU32::new(self.rtt_least_ns).map_or(rtt_ns, u32::from);
+                    self.rtt_least_ns = least.min(rtt_ns);
+                    open.rtt_least_ns = self.rtt_least_ns;
                 }
             }
         }
@@ -250,6 +257,7 @@ impl FlightFlow {
                 flight_max_bytes: flight.unwrap_or(0),
                 flight_bytes: flight.unwrap_or(0),
                 sacked_bytes: self.sacked(),
+                rtt_least_ns: self.rtt_least_ns,
                 flags: if flight.is_some() { FlightSlot::KNOWN } else { 0 },
                 ..FlightSlot::default()
             });

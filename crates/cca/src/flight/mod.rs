@@ -20,7 +20,7 @@ mod window;
 pub use flow::{Ack, FlightFlow};
 pub use ranges::{RANGE_COUNT_MAX, Ranges};
 pub use slot::FlightSlot;
-pub use tap::{FlightCounts, FlightTap};
+pub use tap::{FlightCounts, FlightTap, Heaviest};
 pub use timed::{ECHO_COUNT_MAX, TIMED_COUNT_MAX};
 pub use window::{
     FlightInput, FlightMissingReason, FlightPeriod, FlightRows, FlightWindow, InFlight,

@@ -36,6 +36,9 @@ pub struct FlightSlot {
     pub flags: u32,
     /// How many times there are in `upstream_rtt_sum_ns`.
     pub upstream_rtt_count: u32,
+    /// The least time from data to its acknowledgement since the connection was first seen; 0
+    /// before any.
+    pub rtt_least_ns: u32,
 }
 
 impl FlightSlot {
@@ -46,7 +49,7 @@ impl FlightSlot {
     pub const KNOWN: u32 = 2;
 
     /// Bytes of one, as [`to_ne_bytes`](Self::to_ne_bytes) writes it.
-    pub const SIZE_BYTES: usize = 88;
+    pub const SIZE_BYTES: usize = 92;
 
     /// Whether a connection began in it.
     #[must_use]
@@ -87,6 +90,7 @@ impl FlightSlot {
             self.sacked_bytes,
             self.flags,
             self.upstream_rtt_count,
+            self.rtt_least_ns,
         ];
         for (place, word) in narrow.as_chunks_mut().0.iter_mut().zip(words) {
             *place = word.to_ne_bytes();
@@ -119,6 +123,7 @@ impl FlightSlot {
             sacked_bytes: narrow(7),
             flags: narrow(8),
             upstream_rtt_count: narrow(9),
+            rtt_least_ns: narrow(10),
         }
     }
 }

@@ -93,6 +93,17 @@ pub(super) struct Passing {
     pub(super) ack: Option<Ack>,
 }
 
+/// What flows did in a period, those that sent most first.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Heaviest {
+    /// So many as were asked for.
+    pub flows: Vec<FlightPeriod>,
+    /// Those that come after them.
+    pub other_count: usize,
+    /// Bytes of data of all.
+    pub sent_bytes: u64,
+}
+
 /// One tap.
 #[derive(Debug)]
 pub struct FlightTap {
@@ -216,11 +227,11 @@ impl FlightTap {
     /// What flows did in a period, those that sent most first; where several sent as much, in the
     /// order of their names. Flows that sent nothing and have nothing in flight are left out.
     pub fn periods(&mut self, period: Period) -> Vec<FlightPeriod> {
-        self.heaviest(period, usize::MAX).0
+        self.heaviest(period, usize::MAX).flows
     }
 
-    /// The first so many of [`periods`](Self::periods), and how many come after them.
-    pub fn heaviest(&mut self, period: Period, count_max: usize) -> (Vec<FlightPeriod>, usize) {
+    /// The first so many of [`periods`](Self::periods).
+    pub fn heaviest(&mut self, period: Period, count_max: usize) -> Heaviest {
         let order = |flow: &FlightPeriod| {
             (u64::MAX - flow.sent_bytes, flow.way.key.words(), flow.way.direction as u8)
         };
@@ -228,6 +239,7 @@ impl FlightTap {
         self.flows.for_each_busy(period, |way, slots| {
             found.extend(FlightPeriod::of(way, period, slots));
         });
+        let sent_bytes = found.iter().map(|flow| flow.sent_bytes).sum();
         // These have sent nothing, so they come last.
         let mut others = self.flows.waiting_count(period);
         if others > 0 && found.len() < count_max {
@@ -242,7 +254,7 @@ impl FlightTap {
         }
         found.truncate(count_max);
         found.sort_unstable_by_key(order);
-        (found, others)
+        Heaviest { flows: found, other_count: others, sent_bytes }
     }
 
     /// The first slot from this one on in which any flow had a packet.

@@ -263,7 +263,7 @@ proptest! {
             slot, sent_bytes: wide, acked_bytes: 1, resent_bytes: 2, rtt_sum_ns: wide / 2,
             rtt_count: narrow, rtt_min_ns: 3, segments: 4, resent_segments: 5, lost_segments: 6,
             flight_bytes: narrow / 2, flight_max_bytes: 7, sacked_bytes: 8, flags: 9,
-            upstream_rtt_sum_ns: wide / 3, upstream_rtt_count: 10,
+            upstream_rtt_sum_ns: wide / 3, upstream_rtt_count: 10, rtt_least_ns: 11,
         };
         prop_assert_eq!(FlightSlot::from_ne_bytes(&slot.to_ne_bytes()), slot);
     }
@@ -384,6 +384,26 @@ fn what_was_sent_again_times_nothing() {
     flow.add_ack(clock(), &ack(290, 400, &[]));
     let open = flow.open().unwrap();
     assert_eq!((open.rtt_count, open.rtt_sum_ns, open.rtt_min_ns), (2, 40 + 30, 30));
+}
+
+#[test]
+fn a_round_trip_is_above_the_least_of_its_connection() {
+    let (mut flow, mut slots) = (FlightFlow::default(), Vec::new());
+    flow.add_ack(clock(), &ack(0, 0, &[]));
+    let mut exchange = |sent: i64, seq: u32, rtt: i64| {
+        slots.extend(flow.add(clock(), &data(sent, seq, 100)));
+        slots.extend(flow.add_ack(clock(), &ack(sent + rtt, seq + 100, &[])));
+        let seen: Vec<_> = slots.iter().chain(flow.open()).copied().collect();
+        let period = Period { start: clock().slot(Timestamp::from_ns(sent)), len: 1 };
+        FlightPeriod::of(way(), period, &seen).unwrap().rtt_inflation_s.unwrap() * 1e9
+    };
+    assert!(exchange(0, 0, 50).abs() < 1e-3, "the first is the least");
+    assert!((exchange(1_000, 100, 200) - 150.0).abs() < 1e-3);
+    assert!(exchange(2_000, 200, 30).abs() < 1e-3, "a new least");
+    assert!((exchange(3_000, 300, 80) - 50.0).abs() < 1e-3);
+    flow.add(clock(), &opening(4_000, 3_000_000_000));
+    flow.add(clock(), &data(4_001, 3_000_000_001, 10));
+    assert_eq!(flow.open().unwrap().rtt_least_ns, 0, "another connection");
 }
 
 #[test]

@@ -297,6 +297,9 @@ pub struct FlightPeriod {
     pub rtt_s: Option<f64>,
     /// Their minimum.
     pub rtt_min: Option<Span>,
+    /// How much `rtt_s` is above the least since the connection was first seen, in seconds: how
+    /// long packets wait beyond the tap.
+    pub rtt_inflation_s: Option<f64>,
     /// Mean time from an acknowledgement to the data that it let go, in seconds; with the mean time
     /// above it is the round trip of the whole path.
     pub upstream_rtt_s: Option<f64>,
@@ -318,6 +321,8 @@ impl FlightPeriod {
             return None;
         }
         let is_timed = total.rtt.count > 0;
+        let least_ns = inside.last().map_or(0, |last| last.rtt_least_ns);
+        let above_least = || (total.rtt.mean_s() - rtt_s(least_ns.into(), 1)).max(0.0);
         Some(Self {
             way,
             sent_bytes,
@@ -327,6 +332,7 @@ impl FlightPeriod {
             flight,
             rtt_s: is_timed.then(|| total.rtt.mean_s()),
             rtt_min: is_timed.then(|| Span::from_ns(total.rtt_min_ns.into())),
+            rtt_inflation_s: is_timed.then(above_least),
             upstream_rtt_s: (total.upstream.count > 0).then(|| total.upstream.mean_s()),
         })
     }

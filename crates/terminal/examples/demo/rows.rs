@@ -109,6 +109,7 @@ const CCA_ONE_TAP: Schema = &[
     float("drops"),
     float("rtt_s"),
     float("rtt_min_s"),
+    float("rtt_inflation_s"),
     text("control"),
     float("confidence"),
     text("unnamed"),

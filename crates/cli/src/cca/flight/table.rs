@@ -26,14 +26,24 @@ fn print(told: &FlightReport, clock: SlotClock, controls: &[String]) -> io::Resu
 }
 
 fn lines(told: &FlightReport, clock: SlotClock, controls: &[String]) -> String {
-    const TITLES: [&str; 7] =
-        ["flow", "Mbit/s", "RTT ms", "upstream ms", "resent", "flight bytes", "highest"];
+    const TITLES: [&str; 9] = [
+        "flow",
+        "Mbit/s",
+        "share",
+        "RTT ms",
+        "above least",
+        "upstream ms",
+        "resent",
+        "flight bytes",
+        "highest",
+    ];
     let seconds = printed::seconds(clock, told.period);
-    let rows = told.flows.iter().map(|flow| cells(flow, seconds)).zip(told.named.iter().copied());
+    let rows = told.flows.iter().map(|flow| cells(flow, told.share(flow), seconds));
+    let rows = rows.zip(told.named.iter().copied());
     printed::lines(&TITLES, rows, controls, told.other_count)
 }
 
-fn cells(flow: &FlightPeriod, seconds: f64) -> Vec<String> {
+fn cells(flow: &FlightPeriod, share: Option<f64>, seconds: f64) -> Vec<String> {
     #[allow(clippy::cast_precision_loss)]
     let rate = flow.sent_bytes as f64 * 8e-6 / seconds;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -46,7 +56,9 @@ fn cells(flow: &FlightPeriod, seconds: f64) -> Vec<String> {
     vec![
         printed::name(&flow.way),
         format!("{rate:.2}"),
+        share.map(|share| format!("{:.0} %", share * 100.0)).unwrap_or_default(),
         milliseconds(flow.rtt_s),
+        milliseconds(flow.rtt_inflation_s),
         milliseconds(flow.upstream_rtt_s),
         flow.resent.to_string(),
         mean,

@@ -1,6 +1,6 @@
 //! The columns of flows at one tap.
 
-use cca::flight::{FlightMissingReason, FlightPeriod, FlightTap};
+use cca::flight::{FlightMissingReason, FlightPeriod, FlightTap, Heaviest};
 use cca::model::{ControlVerdict, Reads};
 use cca::{FlowWay, Period};
 use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
@@ -40,6 +40,7 @@ pub const SCHEMA: Schema = &[
     count("sacked_max_bytes", "Maximum of them that the receiver had out of order (SACK).")
         .nullable(),
     count("sent_bytes", "Bytes of data that passed, including retransmissions."),
+    real("sent_share", "Its share of all bytes of data that passed in the period."),
     count("acked_bytes", "Bytes of data that were acknowledged for the first time."),
     count("resent_packets", "Retransmitted packets: their data had passed before."),
     Field::new(
@@ -50,6 +51,11 @@ pub const SCHEMA: Schema = &[
     ),
     real("rtt_s", "Mean time from data to its acknowledgement, in seconds."),
     real("rtt_min_s", "Their minimum."),
+    real(
+        "rtt_inflation_s",
+        "`rtt_s` minus its minimum since the connection was first seen, in seconds: how long \
+         packets and acknowledgements wait beyond the tap.",
+    ),
     real(
         "upstream_rtt_s",
         "Mean time from an acknowledgement to the data sent in response to it, by TCP timestamps, \
@@ -104,6 +110,8 @@ pub struct FlightReport {
     pub named: Vec<Option<ControlVerdict>>,
     /// Flows that are not among them.
     pub other_count: usize,
+    /// Bytes of data of all flows.
+    pub sent_bytes: u64,
 }
 
 impl FlightReport {
@@ -114,12 +122,19 @@ impl FlightReport {
         row_count: usize,
         mut namer: Option<&mut Namer>,
     ) -> Self {
-        let (flows, other_count) = tap.heaviest(period, row_count);
+        let Heaviest { flows, other_count, sent_bytes } = tap.heaviest(period, row_count);
         let named = flows
             .iter()
             .map(|flow| namer.as_mut().and_then(|namer| name(namer, tap, &flow.way, period)))
             .collect();
-        Self { period, flows, named, other_count }
+        Self { period, flows, named, other_count, sent_bytes }
+    }
+
+    /// A flow's share of all bytes of data; `None` where none passed.
+    #[allow(clippy::cast_precision_loss)]
+    #[must_use]
+    pub fn share(&self, flow: &FlightPeriod) -> Option<f64> {
+        (self.sent_bytes > 0).then(|| flow.sent_bytes as f64 / self.sent_bytes as f64)
     }
 }
 
@@ -143,11 +158,13 @@ impl PeriodReport for FlightReport {
                 max.map(Value::U64).into(),
                 sacked.map(Value::U64).into(),
                 Value::U64(flow.sent_bytes),
+                self.share(flow).map(Value::F64).into(),
                 Value::U64(flow.acked_bytes),
                 Value::U64(flow.resent),
                 Value::F64(real_count(flow.lost)),
                 flow.rtt_s.map(Value::F64).into(),
                 flow.rtt_min.map(|rtt| Value::F64(rtt.as_seconds_f64())).into(),
+                flow.rtt_inflation_s.map(Value::F64).into(),
                 flow.upstream_rtt_s.map(Value::F64).into(),
                 control,
                 confidence,
