@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,7 @@ class SharedQueue:
         self.device = f"{lab.namespace(network.ROUTER)}:out"
         self.late_max_us = 0.0
         self._senders: list[tuple[Program, Path]] = []
-        self._rows: list[list[tuple[float, float]]] = []
+        self._rows: list[list[tuple[float, float, float]]] = []
         self._begin_s = 0.0
 
     def controls_text(self) -> str:
@@ -88,19 +89,34 @@ class SharedQueue:
             (end,) = json.loads(sender.stdout.readline())
             assert not end["error"], end
             names, *lines = (line.split("\t") for line in samples.read_text().splitlines())
-            at, acked = names.index("time_ns"), names.index("acked_bytes")
+            at, acked, rtt = map(names.index, ("time_ns", "acked_bytes", "rtt_us"))
             self._rows.append(
-                [(int(row[at]) / 1e9 - self._begin_s, float(row[acked])) for row in lines]
+                [
+                    (int(row[at]) / 1e9 - self._begin_s, float(row[acked]), float(row[rtt]) / 1e3)
+                    for row in lines
+                ]
             )
 
     def rates(self, start_s: float, stop_s: float) -> list[float]:
         """What each flow got, in Mbit/s of data."""
         found = []
         for rows in self._rows:
-            seen = [row for row in rows if start_s <= row[0] <= stop_s]
-            (first_s, first), *_, (last_s, last) = seen
+            (first_s, first, _), *_, (last_s, last, _) = _between(rows, start_s, stop_s)
             found.append((last - first) * 8e-6 / (last_s - first_s))
         return found
+
+    def waits_ms(self, start_s: float, stop_s: float) -> list[float]:
+        """How much longer than its path each flow's smoothed round trip was, on average."""
+        return [
+            statistics.mean(rtt for _, _, rtt in _between(rows, start_s, stop_s)) - flow.rtt_ms
+            for rows, flow in zip(self._rows, self.plan.flows, strict=True)
+        ]
+
+
+def _between(
+    rows: list[tuple[float, float, float]], start_s: float, stop_s: float
+) -> list[tuple[float, float, float]]:
+    return [row for row in rows if start_s <= row[0] <= stop_s]
 
 
 @contextmanager

@@ -404,6 +404,7 @@ class HeavyFlow(Row):
     upstream_rtt_s: float | None
     control: str | None
     confidence: float | None
+    likeliest: str | None
     interval_s: float | None
     unnamed: str | None
     missing: str

@@ -2,10 +2,11 @@
 
 Two flows each of Reno, CUBIC and BBR share a queue of 20 Mbit/s and 100 kB, or of `--rate-mbit` and
 `--buffer-bytes`; their round trips are drawn from 10 to 40 ms by the seed. For a while nobody
-acts; then `wirelens cca --act` does, and when all is settled as much time again is looked at. Three
-arms: controls as they are (`--act-by`), as a model names them (`--model`), and nobody acts in
-either half, which shows what time alone does. `act.jsonl` has a row a run, `table.md` the means and
-the spread. Root is needed.
+acts; then `wirelens cca --act` does, and when all is settled as much time again is looked at. Arms:
+controls as they are (`--act-by`), as a model names them (`--model`), a class for each flow, names
+drawn at random, names of which some are wrong (`wrong-40`: each with a probability of 40 %), and
+nobody acts in either half, which shows what time alone does. `act.jsonl` has a row a run,
+`table.md` the means and the spread. Root is needed.
 """
 
 import argparse
@@ -29,21 +30,46 @@ CONTROLS = ("reno", "reno", "cubic", "cubic", "bbr", "bbr")
 RTTS_MS = (10.0, 40.0)
 # Seconds from the start of the flows: all are in the queue; before it is acted on; after.
 BEFORE_S, ACT_S, AFTER_S, END_S = 5.0, 25.0, 37.0, 57.0
-ARMS = {"none": "nobody acts", "known": "controls are known", "model": "a model names them"}
+WRONG = (20, 40, 60, 80, 100)
+"""Of a hundred names, those that are of another control."""
+ARMS = {
+    "none": "nobody acts", "known": "controls are known", "model": "a model names them",
+    "each": "a class for each flow", "random": "names drawn at random",
+} | {f"wrong-{part}": f"{part} % of names are wrong" for part in WRONG}  # fmt: skip
 
 
-def act(queue: SharedQueue, arm: str, model: Path | None, folder: Path) -> subprocess.Popen[bytes]:
+def names_of(arm: str, drawn: random.Random) -> list[str]:
+    """What each flow is said to run."""
+    names = sorted(set(CONTROLS))
+    if arm == "each":
+        return [f"flow-{number}" for number in range(len(CONTROLS))]
+    if arm == "random":
+        return [drawn.choice(names) for _ in CONTROLS]
+    wrong = int(arm.partition("-")[2]) / 100 if arm.startswith("wrong-") else 0.0
+    return [
+        drawn.choice([name for name in names if name != control])
+        if drawn.random() < wrong
+        else control
+        for control in CONTROLS
+    ]
+
+
+def act(
+    queue: SharedQueue, arm: str, names: list[str], model: Path | None, folder: Path
+) -> subprocess.Popen[bytes]:
     words: list[str | Path] = [
         PROGRAM, "cca", "-i", queue.before, "--egress", queue.behind, "-n", "50", "-q",
         "--act", queue.device, "--act-events", folder / "events.jsonl",
         "-o", folder / "told.jsonl",
     ]  # fmt: skip
-    if arm == "known":
-        (folder / "controls").write_text(queue.controls_text())
-        words += ["--act-by", folder / "controls"]
-    else:
+    if arm == "model":
         assert model is not None
         words += ["--model", model]
+    else:
+        said = zip(queue.plan.flows, names, strict=True)
+        text = "".join(f"{flow.source} {name}\n" for flow, name in said)
+        (folder / "controls").write_text(text)
+        words += ["--act-by", folder / "controls"]
     return subprocess.Popen(words)
 
 
@@ -62,6 +88,7 @@ def classes_of(queue: SharedQueue, folder: Path) -> tuple[list[str], int]:
 def one(asked: argparse.Namespace, seed: int, arm: str) -> dict[str, object]:
     drawn = random.Random(seed)
     rtts = [round(drawn.uniform(*RTTS_MS), 1) for _ in CONTROLS]
+    names = names_of(arm, drawn)
     with (
         tempfile.TemporaryDirectory() as name,
         shared_queue(
@@ -75,7 +102,7 @@ def one(asked: argparse.Namespace, seed: int, arm: str) -> dict[str, object]:
         folder = Path(name)
         queue.start()
         queue.wait_until(ACT_S)
-        acting = None if arm == "none" else act(queue, arm, asked.model, folder)
+        acting = None if arm == "none" else act(queue, arm, names, asked.model, folder)
         queue.wait_until(END_S)
         if acting:
             acting.send_signal(signal.SIGINT)
@@ -86,13 +113,17 @@ def one(asked: argparse.Namespace, seed: int, arm: str) -> dict[str, object]:
             "before": queue.rates(BEFORE_S, ACT_S),
             "after": queue.rates(AFTER_S, END_S),
         }
+        waits = {
+            "before": queue.waits_ms(BEFORE_S, ACT_S),
+            "after": queue.waits_ms(AFTER_S, END_S),
+        }
         classes, again = classes_of(queue, folder) if acting else (None, None)
     right = None
     if classes is not None:
         pairs = zip(classes, CONTROLS, strict=True)
         right = sum(name == control for name, control in pairs) / len(CONTROLS)
     row: dict[str, object] = {
-        "seed": seed, "arm": arm, "rtt_ms": rtts, "named_right": right, "classes": classes,
+        "seed": seed, "arm": arm, "rtt_ms": rtts, "named_right": right, "said": names, "classes": classes,
         "moved_again": again,
     }  # fmt: skip
     for half, rates in halves.items():
@@ -104,6 +135,7 @@ def one(asked: argparse.Namespace, seed: int, arm: str) -> dict[str, object]:
         row[f"jain_controls_{half}"] = round(jain(list(by_control.values())), 4)
         row[f"mbit_by_control_{half}"] = {name: round(rate, 2) for name, rate in by_control.items()}
         row[f"mbit_sum_{half}"] = round(sum(rates), 2)
+        row[f"wait_ms_{half}"] = [round(wait, 2) for wait in waits[half]]
     return row | {"ack_late_max_ms": round(queue.late_max_us / 1000, 2)}
 
 
@@ -119,8 +151,9 @@ def table(rows: list[dict], rate_mbit: float, buffer_bytes: int) -> str:
         f"{END_S - AFTER_S:g} s after `--act`; means of the seeds, with the lowest and the highest.",
         "",
         "| who acts | seeds | of flows, before | after | of controls, before | after | BBR's part, "
-        "before | after | Mbit/s together, before | after | flows in their class |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "before | after | Mbit/s together, before | after | queueing delay ms, before | after | "
+        "flows in their class |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for arm, words in ARMS.items():
         own = [row for row in rows if row["arm"] == arm]
@@ -136,6 +169,8 @@ def table(rows: list[dict], rate_mbit: float, buffer_bytes: int) -> str:
             cells.append(spread(parts, 2))
         for half in ("before", "after"):
             cells.append(spread([row[f"mbit_sum_{half}"] for row in own], 1))
+        for half in ("before", "after"):
+            cells.append(spread([statistics.mean(row[f"wait_ms_{half}"]) for row in own], 1))
         right = [row["named_right"] for row in own if row["named_right"] is not None]
         cells.append(spread(right, 2) if right else "")
         lines.append(f"| {' | '.join(cells)} |")

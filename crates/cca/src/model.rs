@@ -6,11 +6,13 @@ use packet::{SlotClock, Span};
 
 use crate::flight::FlightInput;
 use crate::inputs::{Input, Rules};
-use crate::trained::{TrainingConditions, UnnamedReason};
+use crate::trained::{FlowTrainingConditions, TrainingConditions, UnnamedReason};
 
 mod file;
+mod levels;
 
 pub use file::{FILE_LEN_MAX, FORMAT, ModelError};
+use levels::{RowLength, with_levels};
 
 /// Controls, networks and inputs at most.
 const COUNT_MAX: usize = 64;
@@ -38,6 +40,10 @@ pub struct Model {
     /// It was trained on packets of which others were not sampled, too.
     knows_samples: bool,
     trained_on: Option<TrainingConditions>,
+    /// The same of a model of one tap.
+    trained_on_flows: Option<FlowTrainingConditions>,
+    /// Its networks read levels besides shapes.
+    has_levels: bool,
     /// No answer is surer: so often it was right on what was held out.
     confidence_max: f64,
 }
@@ -106,6 +112,13 @@ struct Network {
     unknown_below: f64,
 }
 
+/// So many of the most probable controls are told.
+const LIKELIEST: usize = 3;
+
+/// Controls with their probabilities, the most probable first; of several that are as probable,
+/// the first.
+pub type Likeliest = [Option<(usize, f64)>; LIKELIEST];
+
 /// What was inferred of a flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ControlVerdict {
@@ -113,6 +126,9 @@ pub struct ControlVerdict {
     pub control: Option<usize>,
     /// The probability of the control that is the most probable.
     pub confidence: f64,
+    /// The most probable controls, also where none is probable enough; none where what was seen is
+    /// outside of training.
+    pub likeliest: Likeliest,
     /// Slots that were examined.
     pub slots: usize,
     /// Why there is no control, where there is none.
@@ -120,24 +136,28 @@ pub struct ControlVerdict {
 }
 
 impl ControlVerdict {
+    /// `None` where there is no control to be told.
     pub(crate) fn new(
-        (control, confidence): (usize, f64),
+        likeliest: Likeliest,
         slots: usize,
         (below, most): (f64, f64),
-    ) -> Self {
+    ) -> Option<Self> {
+        let (control, confidence) = likeliest.first().copied().flatten()?;
         let is_known = confidence >= below;
-        Self {
+        Some(Self {
             control: is_known.then_some(control),
             confidence: confidence.min(most),
+            likeliest: likeliest.map(|one| one.map(|(control, sure)| (control, sure.min(most)))),
             slots,
             unnamed: (!is_known).then_some(UnnamedReason::Unsure),
-        }
+        })
     }
 
     /// The same of what is outside of training, where a probability means nothing.
     #[must_use]
     pub const fn outside(slots: usize, why: UnnamedReason) -> Self {
-        Self { control: None, confidence: 0.0, slots, unnamed: Some(why) }
+        let likeliest = [None; LIKELIEST];
+        Self { control: None, confidence: 0.0, likeliest, slots, unnamed: Some(why) }
     }
 
     /// How probable the control is; nothing where what was seen is outside of training.
@@ -152,6 +172,7 @@ impl ControlVerdict {
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     rows: Vec<f32>,
+    levels: Vec<f32>,
     net: ConvScratch,
     scores: Vec<f32>,
 }
@@ -186,10 +207,17 @@ impl Model {
     pub fn looked_at(&self) -> Span {
         let rows = self.networks.last().map_or(0, |network| network.slots);
         let row_ns = match self.rows_per_rtt {
-            Some(rows) => RTT_MAX.as_ns() / i64::from(rows),
+            Some(rows) => self.rtt_max().as_ns() / i64::from(rows),
             None => self.clock.length().as_ns(),
         };
         Span::from_ns(i64::try_from(rows).unwrap_or(i64::MAX).saturating_mul(row_ns))
+    }
+
+    /// Flows whose round trip is longer are outside of its training, or too slow to be followed.
+    fn rtt_max(&self) -> Span {
+        #[allow(clippy::cast_possible_truncation)] // At most an hour, as files are read.
+        let longest = |range: FlowTrainingConditions| Span::from_ns((range.rtt_s[1] * 1e9) as i64);
+        self.trained_on_flows.map_or(RTT_MAX, |range| longest(range).min(RTT_MAX))
     }
 
     /// Whether it was trained on packets of which others were not sampled, too.
@@ -246,13 +274,40 @@ impl Model {
     }
 
     /// The scores of an interval; `None` where there is no network of its length. `rows` are its
-    /// inputs as [`Window::fill`](crate::Window::fill) makes them.
-    pub fn tell(&self, rows: &[f32], scratch: &mut Scratch) -> Option<ControlVerdict> {
-        let network = self.network(rows.len() / self.reads.width().max(1))?;
-        self.score(network, rows, scratch)?;
-        let found = most_probable(&scratch.scores, network.temperature)?;
-        let limits = (network.unknown_below, self.confidence_max);
-        Some(ControlVerdict::new(found, network.slots, limits))
+    /// inputs as [`Window::fill`](crate::Window::fill) makes them, each of so many slots.
+    pub fn tell(
+        &self,
+        rows: &[f32],
+        row_slots: usize,
+        scratch: &mut Scratch,
+    ) -> Option<ControlVerdict> {
+        let count = rows.len() / self.reads.width().max(1);
+        let network = self.network(count)?;
+        let slots = count.saturating_mul(row_slots);
+        #[allow(clippy::cast_precision_loss)] // As many slots as would lose a digit fit no memory.
+        let row_s = self.clock.length().as_seconds_f64() * row_slots as f64;
+        if let Some(why) = self.outside(rows, row_s) {
+            return Some(ControlVerdict::outside(slots, why));
+        }
+        self.score(network, rows, row_s, scratch)?;
+        let found = likeliest(&scratch.scores, network.temperature)?;
+        ControlVerdict::new(found, slots, (network.unknown_below, self.confidence_max))
+    }
+
+    /// Why rows of one tap are unlike those of training.
+    #[allow(clippy::cast_precision_loss)] // Rows fit the memory.
+    fn outside(&self, rows: &[f32], row_s: f64) -> Option<UnnamedReason> {
+        let (Reads::Flight(inputs), Some(range)) = (&self.reads, self.trained_on_flows) else {
+            return None;
+        };
+        let sum = |wanted: FlightInput| -> Option<f64> {
+            let column = inputs.iter().position(|&input| input == wanted)?;
+            let values = rows.iter().skip(column).step_by(inputs.len());
+            Some(values.map(|&value| f64::from(value)).sum())
+        };
+        let count = (rows.len() / inputs.len().max(1)) as f64;
+        let rate_bit = sum(FlightInput::Acked)? * 8.0 / (count * row_s);
+        range.outside(rate_bit, sum(FlightInput::PathRtt)? / count)
     }
 
     /// Windows of the longest interval of single slots that make an interval of the network of
@@ -300,7 +355,7 @@ impl Model {
         rows: &[f32],
         scratch: &mut Scratch,
     ) -> Option<Vec<f32>> {
-        self.score(network, rows, scratch)?;
+        self.score(network, rows, self.clock.length().as_seconds_f64(), scratch)?;
         let scores: Vec<f32> =
             scratch.scores.iter().map(|score| score / network.temperature).collect();
         let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -310,13 +365,28 @@ impl Model {
         Some(scores.iter().map(|score| (score - all).max(LOG_PROBABILITY_MIN)).collect())
     }
 
-    /// Scores of an interval, left in `scratch`.
-    fn score(&self, network: &Network, rows: &[f32], scratch: &mut Scratch) -> Option<()> {
-        let Scratch { rows: normalised, net, scores } = scratch;
+    /// Scores of an interval of rows so long, left in `scratch`.
+    fn score(
+        &self,
+        network: &Network,
+        rows: &[f32],
+        row_s: f64,
+        scratch: &mut Scratch,
+    ) -> Option<()> {
+        let Scratch { rows: normalised, levels, net, scores } = scratch;
         normalised.clear();
         normalised.extend_from_slice(rows);
         normalise(normalised, self.reads.width());
-        network.net.score(normalised, net, scores).ok()
+        let (true, Reads::Flight(inputs)) = (self.has_levels, &self.reads) else {
+            return network.net.score(normalised, net, scores).ok();
+        };
+        #[allow(clippy::cast_possible_truncation)] // It is read as it was in training.
+        let seconds = row_s as f32;
+        let per_rtt = usize::try_from(self.rows_per_rtt.unwrap_or(1)).unwrap_or(1);
+        levels.clear();
+        let length = RowLength { per_rtt, seconds };
+        with_levels(rows, normalised, inputs, length, levels);
+        network.net.score(levels, net, scores).ok()
     }
 }
 
@@ -337,16 +407,17 @@ fn normalise(rows: &mut [f32], width: usize) {
     }
 }
 
-/// The highest score and its probability; of several that are as high, the first.
-pub(crate) fn most_probable(scores: &[f32], temperature: f32) -> Option<(usize, f64)> {
-    let (mut control, mut highest) = (None, f32::NEG_INFINITY);
-    for (at, &score) in scores.iter().enumerate() {
-        if score > highest {
-            (control, highest) = (Some(at), score);
-        }
-    }
-    let sum: f64 =
-        scores.iter().map(|score| f64::from((score - highest) / temperature).exp()).sum();
+/// The highest scores and their probabilities; `None` where scores are no numbers.
+pub(crate) fn likeliest(scores: &[f32], temperature: f32) -> Option<Likeliest> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    let score = |at: usize| scores.get(at).copied().unwrap_or(f32::NEG_INFINITY);
+    order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
+    let highest = score(*order.first()?);
+    let weight = |score: f32| f64::from((score - highest) / temperature).exp();
+    let sum: f64 = scores.iter().map(|&score| weight(score)).sum();
     // Weights that are beyond reason make scores that are no numbers.
-    control.filter(|_| sum.is_finite()).map(|control| (control, 1.0 / sum))
+    sum.is_finite().then(|| {
+        let mut order = order.into_iter();
+        std::array::from_fn(|_| order.next().map(|at| (at, weight(score(at)) / sum)))
+    })
 }

@@ -45,6 +45,27 @@ pub struct TrainingConditions {
     pub rtt_s: [f64; 2],
 }
 
+/// From what to what training of a model of one tap went.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FlowTrainingConditions {
+    /// Bits a second of a flow that were acknowledged.
+    pub rate_bit: [f64; 2],
+    /// Its mean round trip with the queues in it, in seconds.
+    pub rtt_s: [f64; 2],
+}
+
+impl FlowTrainingConditions {
+    /// What is outside of it.
+    #[must_use]
+    pub fn outside(&self, rate_bit: f64, rtt_s: f64) -> Option<UnnamedReason> {
+        let is_outside = |[low, high]: [f64; 2], seen: f64| !(low..=high).contains(&seen);
+        if is_outside(self.rtt_s, rtt_s) {
+            return Some(UnnamedReason::Rtt);
+        }
+        is_outside(self.rate_bit, rate_bit).then_some(UnnamedReason::Rate)
+    }
+}
+
 /// Why no control is named.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum UnnamedReason {
@@ -56,6 +77,8 @@ pub enum UnnamedReason {
     Rate,
     /// Packets wait longer than the queues of training hold them.
     Queue,
+    /// The round trip is shorter or longer than in training.
+    Rtt,
 }
 
 impl UnnamedReason {
@@ -67,6 +90,7 @@ impl UnnamedReason {
             Self::Flows => "flows",
             Self::Rate => "rate",
             Self::Queue => "queue",
+            Self::Rtt => "rtt",
         }
     }
 
@@ -78,6 +102,7 @@ impl UnnamedReason {
             Self::Flows => "number of flows outside training",
             Self::Rate => "rate outside training",
             Self::Queue => "queue outside training",
+            Self::Rtt => "round trip outside training",
         }
     }
 }
@@ -116,6 +141,16 @@ mod tests {
         queue_s: [0.025, 0.2],
         rtt_s: [0.005, 0.06],
     };
+
+    #[test]
+    fn a_flow_outside_of_training_is_named() {
+        let trained = FlowTrainingConditions { rate_bit: [1e6, 1e8], rtt_s: [0.01, 0.5] };
+        assert_eq!(trained.outside(1e6, 0.5), None);
+        assert_eq!(trained.outside(9e5, 0.1), Some(UnnamedReason::Rate));
+        assert_eq!(trained.outside(2e8, 0.1), Some(UnnamedReason::Rate));
+        assert_eq!(trained.outside(2e8, 0.001), Some(UnnamedReason::Rtt));
+        assert_eq!(trained.outside(1e7, f64::NAN), Some(UnnamedReason::Rtt));
+    }
 
     #[test]
     fn what_is_outside_of_training_is_named() {

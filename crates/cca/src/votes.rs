@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use packet::Span;
 
-use crate::model::{ControlVerdict, Model, Scratch, most_probable};
+use crate::model::{ControlVerdict, Model, Scratch, likeliest};
 use crate::{FlowWay, Period};
 
 /// How long networks take a flow for one that begins. They are trained on what comes after it.
@@ -118,9 +118,9 @@ impl Votes {
             return None;
         }
         let slots = model.longest(usize::MAX)?;
-        let found = most_probable(&together(model, &all, &longer), 1.0)?;
+        let found = likeliest(&together(model, &all, &longer), 1.0)?;
         let limits = (model.unknown_below(slots)?, model.confidence_max());
-        Some(ControlVerdict::new(found, slots * usize::from(all.count), limits))
+        ControlVerdict::new(found, slots * usize::from(all.count), limits)
     }
 
     /// Forgets what no window that ends at the slot `end` or later counts.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use cca::model::Scratch;
 use cca::votes::FlowHistory;
-use cca::{FlowWay, Model, Period, Votes};
+use cca::{FlowWay, Model, Period, UnnamedReason, Votes};
 use packet::{FlowKey, Protocol};
 use serde_json::{Map, Value, json};
 
@@ -14,6 +14,11 @@ fn file(networks: &[Value], weight: f32) -> Vec<u8> {
 }
 
 fn file_that_says(networks: &[Value], weight: f32, more: Value) -> Vec<u8> {
+    file_of_width(1, networks, weight, more)
+}
+
+/// The same of networks that read so many columns.
+fn file_of_width(width: usize, networks: &[Value], weight: f32, more: Value) -> Vec<u8> {
     let mut header = Map::new();
     let mut said = json!({
         "format": "wirelens-cca 1", "controls": ["reno", "bbr"], "inputs": ["cbiq_bytes"],
@@ -27,10 +32,11 @@ fn file_that_says(networks: &[Value], weight: f32, more: Value) -> Vec<u8> {
     let mut lengths: Vec<u64> = networks.iter().filter_map(|one| one["slots"].as_u64()).collect();
     lengths.dedup();
     for slots in lengths {
-        for (name, outputs) in [("block0", 1), ("head", 2)] {
-            for (part, shape) in [("weight", json!([outputs, 1, 3])), ("bias", json!([outputs]))] {
+        for (name, inputs, outputs) in [("block0", width, 1), ("head", 1, 2)] {
+            let weight = json!([outputs, inputs, 3]);
+            for (part, shape) in [("weight", weight), ("bias", json!([outputs]))] {
                 let start = end;
-                end += 4 * outputs * if part == "weight" { 3 } else { 1 };
+                end += 4 * outputs * if part == "weight" { 3 * inputs } else { 1 };
                 let tensor = json!({"dtype": "F32", "shape": shape, "data_offsets": [start, end]});
                 header.insert(format!("{slots}.{name}.{part}"), tensor);
             }
@@ -57,7 +63,7 @@ fn refusal(file: &[u8]) -> String {
 fn a_whole_file_is_read() {
     let model = Model::parse(&file(&[network(4, 2), network(8, 2)], 0.5)).unwrap();
     assert_eq!(model.longest(100), Some(8));
-    let told = model.tell(&[1.0; 4], &mut Scratch::default()).unwrap();
+    let told = model.tell(&[1.0; 4], 1, &mut Scratch::default()).unwrap();
     assert!((told.confidence - 0.5).abs() < 1e-9 && told.control == Some(0), "{told:?}");
 }
 
@@ -78,7 +84,7 @@ fn intervals_that_no_memory_holds_are_refused() {
 #[test]
 fn scores_that_are_no_numbers_tell_nothing() {
     let model = Model::parse(&file(&[network(4, 2)], f32::MAX)).unwrap();
-    assert_eq!(model.tell(&[1.0; 4], &mut Scratch::default()), None);
+    assert_eq!(model.tell(&[1.0; 4], 1, &mut Scratch::default()), None);
 }
 
 #[test]
@@ -88,6 +94,53 @@ fn a_file_that_is_cut_anywhere_is_refused_in_a_line() {
         let text = refusal(&whole[..end]);
         assert!(!text.contains('\n'), "{text}");
     }
+}
+
+/// Of one tap, with levels, trained on flows of 1 to 10 Mbit/s and round trips of 10 to 100 ms.
+fn one_tap(width: usize, more: &Value) -> Vec<u8> {
+    let mut said = json!({
+        "inputs": ["acked_bytes", "path_rtt_s"], "rows_per_rtt": 2, "levels": true,
+        "range": { "rate_bit": [1e6, 1e7], "rtt_s": [0.01, 0.1] },
+    });
+    if let (Some(said), Value::Object(more)) = (said.as_object_mut(), more.clone()) {
+        said.extend(more);
+    }
+    file_of_width(width, &[network(4, 2)], 0.5, said)
+}
+
+#[test]
+fn levels_are_read_beside_shapes() {
+    let model = Model::parse(&one_tap(5, &json!({}))).unwrap();
+    // 5,000 bytes in each row of 10 ms are 4 Mbit/s.
+    let rows = [5e3, 0.02, 5e3, 0.02, 5e3, 0.02, 5e3, 0.02];
+    let told = model.tell(&rows, 10, &mut Scratch::default()).unwrap();
+    assert_eq!((told.control, told.slots, told.unnamed), (Some(0), 40, None));
+    let [first, second, third] = told.likeliest;
+    assert!(first.is_some_and(|(control, sure)| control == 0 && (sure - 0.5).abs() < 1e-9));
+    assert!(second.is_some_and(|(control, _)| control == 1) && third.is_none());
+    let text = refusal(&one_tap(2, &json!({})));
+    assert!(text.contains("[1, 2, 3]; wanted: [1, 5, 3]"), "{text}");
+    let text = refusal(&one_tap(5, &json!({ "levels": 1 })));
+    assert!(text.contains("levels: 1: wanted: true or false"), "{text}");
+    let levels = json!({ "levels": true });
+    let text = refusal(&file_of_width(3, &[network(4, 2)], 0.5, levels));
+    assert!(text.contains("levels: true: wanted: with rows_per_rtt"), "{text}");
+}
+
+#[test]
+fn flows_outside_of_training_are_not_named() {
+    let model = Model::parse(&one_tap(5, &json!({}))).unwrap();
+    let told = |acked: f32, rtt_s: f32| {
+        let rows = [acked, rtt_s].repeat(4);
+        let told = model.tell(&rows, 10, &mut Scratch::default()).unwrap();
+        (told.control, told.unnamed.map(UnnamedReason::name), told.probability().is_some())
+    };
+    assert_eq!(told(5e3, 0.02), (Some(0), None, true));
+    assert_eq!(told(5e4, 0.02), (None, Some("rate"), false));
+    assert_eq!(told(5e3, 0.2), (None, Some("rtt"), false));
+    let inputs = json!({ "inputs": ["acked_bytes", "rtt_s"] });
+    let text = refusal(&one_tap(5, &inputs));
+    assert!(text.contains("range") && text.contains("with the inputs acked_bytes and path_rtt_s"));
 }
 
 /// Windows of four slots of which three count together; BBR is identified, by 1 more than Reno.

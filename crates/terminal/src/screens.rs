@@ -206,6 +206,7 @@ pub(crate) const QUEUES: &[Column] = &[
     column("RTT min", Of("rtt_min_s"), Kind::Seconds, 8, 7),
     column("Retrans.", Of("resent_packets"), Kind::Count, 9, 8),
     column("Missing", Of("missing"), Kind::Text, 8, 9),
+    column("Likeliest", Of("likeliest"), Kind::Text, 36, 9),
     column("Chart", Chart("cbiq_bytes"), Kind::Chart, 8, 5),
     column("Chart", Chart("flight_bytes"), Kind::Chart, 8, 5),
 ];

@@ -24,8 +24,10 @@ import { askQueue, type QueueAnswer, type QueueFlow, type Taps, tapsOf } from ".
 const UNNAMED: Record<string, string> = {
   short: "seen too briefly",
   unsure: "no control is probable enough",
-  rate: "link rate unlike training",
-  alone: "alone in the queue",
+  flows: "number of flows unlike training",
+  rate: "rate unlike training",
+  queue: "queue unlike training",
+  rtt: "round trip unlike training",
 };
 
 function ControlName({ flow }: { flow: QueueFlow }) {

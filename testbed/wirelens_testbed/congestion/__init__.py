@@ -56,6 +56,7 @@ def _perform(plan: Plan, run: Run) -> None:
         [
             Tap(network.ROUTER, "in", "in", BEFORE),
             Tap(network.EXIT, "in", "in", AFTER),
+            *(_single_taps(plan) if plan.single_taps else ()),
         ],
         plan.snaplen,
     )
@@ -72,6 +73,15 @@ def _perform(plan: Plan, run: Run) -> None:
     _account(plan, run, reports, queue)
     _look_elsewhere(run, processor.dropped_packets() - dropped_before)
     _state_truth(plan, run, ends)
+
+
+def _single_taps(plan: Plan) -> list[Tap]:
+    """Where acknowledgements pass as well as data."""
+    receivers = (network.receiver_name(index) for index in range(plan.receivers))
+    return [
+        Tap(network.ROUTER, "in", "both", "single-before.pcapng"),
+        *(Tap(host, "eth0", "both", f"single-{host}.pcapng") for host in receivers),
+    ]
 
 
 def _relay_acks(plan: Plan, run: Run) -> Relay:
@@ -109,7 +119,7 @@ def _account(
     plan: Plan, run: Run, reports: list[dict[str, Any]], queue: network.QueueCounts
 ) -> None:
     """Holds the taps' counts against the queue's own."""
-    came, left = (report["tc"]["segments"] for report in reports)
+    came, left = (report["tc"]["segments"] for report in reports[:2])
     run.note(
         queue={
             "came": came, "sent": queue.sent, "left": left, "dropped": queue.dropped,

@@ -60,6 +60,9 @@ class Plan:
     snaplen: int
     packet_truth: bool
     late_max_ms: float
+    single_taps: bool = False
+    """Also records each place that data and acknowledgements pass, upstream of the queue and at the
+    receivers, both directions in one file."""
 
 
 def parse(table: Table) -> Plan:
@@ -96,6 +99,7 @@ def parse(table: Table) -> Plan:
         snaplen=table.take("snaplen", int, 96, minimum=80, maximum=262_144),
         packet_truth=packet_truth,
         late_max_ms=table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0),
+        single_taps=table.take("single_taps", bool, False),
     )
 
 

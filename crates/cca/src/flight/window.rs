@@ -27,11 +27,14 @@ pub enum FlightInput {
     /// The mean time from an acknowledgement to the data that it let go, on the sender's side of
     /// the tap; where none was timed, that of the slot before.
     UpstreamRtt,
+    /// The round trip of the whole path: both parts together. Without TCP timestamps the part beyond
+    /// the tap alone.
+    PathRtt,
 }
 
 impl FlightInput {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Flight,
         Self::FlightMax,
         Self::Sacked,
@@ -40,6 +43,7 @@ impl FlightInput {
         Self::Resent,
         Self::Rtt,
         Self::UpstreamRtt,
+        Self::PathRtt,
     ];
 
     /// For columns and settings.
@@ -54,6 +58,7 @@ impl FlightInput {
             Self::Resent => "resent_packets",
             Self::Rtt => "rtt_s",
             Self::UpstreamRtt => "upstream_rtt_s",
+            Self::PathRtt => "path_rtt_s",
         }
     }
 
@@ -239,6 +244,7 @@ impl Carried {
             FlightInput::Resent => self.resent_segments as f32,
             FlightInput::Rtt => self.rtt_s as f32,
             FlightInput::UpstreamRtt => self.upstream_rtt_s as f32,
+            FlightInput::PathRtt => (self.rtt_s + self.upstream_rtt_s) as f32,
         }
     }
 }

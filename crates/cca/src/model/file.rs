@@ -10,10 +10,10 @@ use packet::{SlotClock, Span};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value};
 
-use super::{COUNT_MAX, Model, Network, Reads, Voting};
+use super::{COUNT_MAX, Model, Network, Reads, Voting, levels};
 use crate::flight::FlightInput;
 use crate::inputs::{Empty, Input, ProgressRule, Rules, Throughput};
-use crate::trained::TrainingConditions;
+use crate::trained::{FlowTrainingConditions, TrainingConditions};
 
 /// Bytes of a file at most.
 pub const FILE_LEN_MAX: usize = 64 << 20;
@@ -91,7 +91,6 @@ impl Model {
             _ => return Err(said.wrong("passed", "wanted: first or highest")),
         };
         let rules = Rules { passed, empty: Empty::Next, throughput: Throughput::Counted };
-        let networks = read_networks(said, tensors, reads.width(), controls.len())?;
         let rows_per_rtt = match said.fields.get("rows_per_rtt") {
             Some(_) if !is_one_tap => {
                 return Err(said.wrong("rows_per_rtt", "wanted: of one tap alone"));
@@ -99,6 +98,12 @@ impl Model {
             Some(_) => u32::try_from(said.whole("rows_per_rtt", 1, 1000)?).ok(),
             None => None,
         };
+        let has_levels = said.is_true("levels")?;
+        if has_levels && rows_per_rtt.is_none() {
+            return Err(said.wrong("levels", "wanted: with rows_per_rtt alone"));
+        }
+        let width = if has_levels { levels::width(reads.width()) } else { reads.width() };
+        let networks = read_networks(said, tensors, width, controls.len())?;
         let voting = match said.fields.get("votes") {
             Some(_) if is_one_tap => return Err(said.wrong("votes", "wanted: of two taps alone")),
             Some(votes) => read_voting(&Said::of(votes, "votes")?)?,
@@ -112,11 +117,11 @@ impl Model {
         }
         let longer = longer.into_iter().next();
         let knows_samples = said.has_part("shares")?;
-        let trained_on = match said.fields.get("range") {
-            Some(_) if is_one_tap => return Err(said.wrong("range", "wanted: of two taps alone")),
-            Some(range) => Some(read_range(&Said::of(range, "range")?)?),
-            None => None,
-        };
+        let range = said.fields.get("range").map(|range| Said::of(range, "range")).transpose()?;
+        let (range, flow_range) = if is_one_tap { (None, range) } else { (range, None) };
+        let trained_on = range.map(|range| read_range(&range)).transpose()?;
+        let trained_on_flows =
+            flow_range.map(|range| read_flow_range(said, &range, &reads)).transpose()?;
         let confidence_max = match said.fields.get("confidence_max") {
             Some(_) => said.number("confidence_max", 0.0, 1.0)?,
             None => CONFIDENCE_MAX,
@@ -133,6 +138,8 @@ impl Model {
             longer,
             knows_samples,
             trained_on,
+            trained_on_flows,
+            has_levels,
             confidence_max,
         })
     }
@@ -186,6 +193,23 @@ fn read_range(said: &Said<'_>) -> Result<TrainingConditions, ModelError> {
         rate_bit: said.pair("rate_bit", 1e15)?,
         queue_s: said.pair("queue_s", 3600.0)?,
         rtt_s: said.pair("rtt_s", 3600.0)?,
+    })
+}
+
+fn read_flow_range(
+    said: &Said<'_>,
+    range: &Said<'_>,
+    reads: &Reads,
+) -> Result<FlowTrainingConditions, ModelError> {
+    let compared = [FlightInput::Acked, FlightInput::PathRtt];
+    let is_read = |input| matches!(reads, Reads::Flight(inputs) if inputs.contains(input));
+    if !compared.iter().all(is_read) {
+        let [acked, rtt] = compared.map(FlightInput::name);
+        return Err(said.wrong("range", format_args!("wanted: with the inputs {acked} and {rtt}")));
+    }
+    Ok(FlowTrainingConditions {
+        rate_bit: range.pair("rate_bit", 1e15)?,
+        rtt_s: range.pair("rtt_s", 3600.0)?,
     })
 }
 
@@ -319,6 +343,12 @@ impl<'a> Said<'a> {
         let number = self.get(field)?.as_u64().and_then(|number| usize::try_from(number).ok());
         let fits = number.filter(|number| (least..=most).contains(number));
         fits.ok_or_else(|| self.wrong(field, format_args!("wanted: {least} to {most}")))
+    }
+
+    /// Whether it says so; it may be absent.
+    fn is_true(&self, field: &str) -> Result<bool, ModelError> {
+        let said = self.fields.get(field).map_or(Some(false), Value::as_bool);
+        said.ok_or_else(|| self.wrong(field, "wanted: true or false"))
     }
 
     fn number(&self, field: &str, least: f64, most: f64) -> Result<f64, ModelError> {

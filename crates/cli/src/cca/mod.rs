@@ -140,10 +140,9 @@ impl CcaRequest<'_> {
     fn refuse_model(&self, other: OtherTaps) -> Failure {
         let folder = self.settings.model.as_deref().unwrap_or(Path::new("")).display();
         let try_this = match other {
-            OtherTaps::One => "leave --egress out, or give a model of two taps",
+            OtherTaps::One => "leave --egress out, or try --model cca, which reads two taps",
             OtherTaps::Two => {
-                "give the downstream tap with --egress, or a model that was trained on bytes in \
-                 flight"
+                "give the downstream tap with --egress, or try --model cca-onetap, which reads one"
             }
         };
         Failure::usage(format_args!("{folder}: {other}; {try_this}"))

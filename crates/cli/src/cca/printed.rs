@@ -108,8 +108,8 @@ pub(super) fn seconds(clock: SlotClock, period: Period) -> f64 {
     clock.length().as_seconds_f64() * period.len as f64
 }
 
-/// Titles above rows of cells, of which the second to the sixth are numbers, with what is named
-/// behind them where there is a model; and how many flows are left out.
+/// Titles above rows of cells, of which all but the first and the last are numbers, with what is
+/// named behind them where there is a model; and how many flows are left out.
 pub(super) fn lines(
     titles: &[&str],
     rows: impl Iterator<Item = (Vec<String>, Option<ControlVerdict>)>,
@@ -129,7 +129,7 @@ pub(super) fn lines(
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    for column in table.column_iter_mut().skip(1).take(5) {
+    for column in table.column_iter_mut().skip(1).take(titles.len().saturating_sub(2)) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     let mut text = table::fitted(&mut table, &["highest"]);

@@ -85,9 +85,27 @@ pub const UNNAMED: Field = Field::new(
     "With --model, why no congestion control is reported: `short` if the flow was observed for too \
      short a time, `unsure` if none is probable enough, and if the queue is unlike those of \
      training `flows` (fewer or more flows share it), `rate` (of the link) or `queue` (packets \
-     wait longer).",
+     wait longer); with a single tap `rate` (of the flow) or `rtt`.",
 )
 .nullable();
+
+/// The most probable controls.
+pub const LIKELIEST: Field = Field::new(
+    "likeliest",
+    Kind::Text,
+    "The three likeliest congestion controls with their probabilities, also if none is probable \
+     enough to be reported: `cubic 0.62, bic 0.24, htcp 0.09`.",
+)
+.nullable();
+
+/// The most probable controls, never rounded up; nothing of what is outside of training.
+#[must_use]
+pub fn likeliest(named: &ControlVerdict, controls: &[String]) -> Option<String> {
+    let found = named.likeliest.iter().flatten().filter_map(|&(control, probability)| {
+        Some(format!("{} {:.2}", controls.get(control)?, (probability * 100.0).floor() / 100.0))
+    });
+    Some(found.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+}
 
 /// The columns `control`, `confidence`, `interval_s` and `unnamed`.
 pub fn values(
@@ -112,15 +130,17 @@ pub fn values(
     ]
 }
 
-/// A control and how probable it is, never rounded up; what is not probable enough has a question
-/// mark, and what is outside of training says so.
+/// A control and how probable it is, never rounded up; where none is probable enough, a question
+/// mark before those that are the most probable; and what is outside of training says so.
 pub fn text(named: &ControlVerdict, controls: &[String]) -> String {
-    let name = named.control.and_then(|control| controls.get(control));
-    match (named.probability(), named.unnamed) {
-        (Some(probability), _) => {
-            let shown = (probability * 100.0).floor() / 100.0;
-            format!("{} {shown:.2}", name.map_or("?", String::as_str))
+    match (named.control.and_then(|control| controls.get(control)), named.unnamed) {
+        (Some(name), _) => {
+            let shown = (named.confidence * 100.0).floor() / 100.0;
+            format!("{name} {shown:.2}")
         }
-        (None, why) => format!("unknown: {}", why.map_or("", UnnamedReason::about)),
+        (None, None | Some(UnnamedReason::Unsure)) => {
+            format!("? {}", likeliest(named, controls).unwrap_or_default())
+        }
+        (None, Some(why)) => format!("unknown: {}", why.about()),
     }
 }

@@ -92,7 +92,7 @@ fn name(
     let len = model.longest(slots)?;
     let start = end.saturating_sub_unsigned(len as u64);
     let rows = pair.fill(way, Period { start, len }, inputs, rules).ok()?;
-    model.tell(rows, scratch)
+    model.tell(rows, 1, scratch)
 }
 
 /// Why no flow is named, where the queue is none of those that the model was trained on.

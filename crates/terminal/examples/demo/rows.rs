@@ -112,6 +112,7 @@ const CCA_ONE_TAP: Schema = &[
     float("rtt_inflation_s"),
     text("control"),
     float("confidence"),
+    text("likeliest"),
     text("unnamed"),
 ];
 

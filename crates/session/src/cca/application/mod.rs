@@ -209,10 +209,9 @@ fn namer(settings: &CcaSettings, clock: SlotClock) -> Result<Option<Namer>, Refu
     };
     named.map(Some).map_err(|other| {
         let wanted = match other {
-            OtherTaps::One => "leave egress out, or give a model of two taps",
+            OtherTaps::One => "leave egress out, or try \"cca\", which reads two taps",
             OtherTaps::Two => {
-                "give the downstream tap with egress, or a model that was trained on bytes in \
-                 flight, or none"
+                "give the downstream tap with egress, or try \"cca-onetap\", which reads one"
             }
         };
         of(&format_args!("{other}; {wanted}"))

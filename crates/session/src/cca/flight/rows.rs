@@ -68,6 +68,7 @@ pub const SCHEMA: Schema = &[
     )
     .nullable(),
     real("confidence", "Probability of the likeliest congestion control."),
+    naming::LIKELIEST,
     real("interval_s", "Observation interval used for it, in seconds."),
     naming::UNNAMED,
     Field::new(
@@ -95,8 +96,7 @@ fn name(
     let slots = len.saturating_mul(row_slots);
     let start = period.end().saturating_sub_unsigned(slots as u64);
     let rows = tap.fill(way, Period { start, len }, row_slots, inputs).ok()?;
-    let told = namer.model.tell(rows, &mut namer.scratch)?;
-    Some(ControlVerdict { slots, ..told })
+    namer.model.tell(rows, row_slots, &mut namer.scratch)
 }
 
 /// What flows did in a period.
@@ -152,6 +152,7 @@ impl PeriodReport for FlightReport {
             let max = flight.map(|flight| flight.max_bytes.into());
             let sacked = flight.map(|flight| flight.sacked_max_bytes.into());
             let missing = flow.flight.err().map_or("", FlightMissingReason::name);
+            let likeliest = named.and_then(|named| naming::likeliest(&named, controls));
             let [control, confidence, interval, unnamed] = naming::values(named, clock, controls);
             let own = [
                 flight.map(|flight| Value::F64(flight.mean_bytes)).into(),
@@ -168,6 +169,7 @@ impl PeriodReport for FlightReport {
                 flow.upstream_rtt_s.map(Value::F64).into(),
                 control,
                 confidence,
+                likeliest.as_deref().map(Value::Str).into(),
                 interval,
                 unnamed,
                 Value::Text(&missing),
