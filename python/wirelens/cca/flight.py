@@ -24,7 +24,7 @@ __all__ = [
     "row_slots",
 ]
 
-SLOT_LEN = 92
+SLOT_LEN = 96
 """Bytes of a slot."""
 
 FLIGHT_INPUTS = ("flight_bytes", "sent_bytes")

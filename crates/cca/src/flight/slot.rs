@@ -48,8 +48,9 @@ impl FlightSlot {
     /// Data and acknowledgements have been seen, so that what is in flight is known.
     pub const KNOWN: u32 = 2;
 
-    /// Bytes of one, as [`to_ne_bytes`](Self::to_ne_bytes) writes it.
-    pub const SIZE_BYTES: usize = 92;
+    /// Bytes of one, as [`to_ne_bytes`](Self::to_ne_bytes) writes it: whole words of 64 bits, of
+    /// which the last is half empty.
+    pub const SIZE_BYTES: usize = 96;
 
     /// Whether a connection began in it.
     #[must_use]
