@@ -14,6 +14,7 @@
 #   bash models/make.sh cca RUNS            runs of the testbed's data set congestion; keeps what is
 #                                           drawn from them in KEPT, or in a folder of its own, and
 #                                           scores in ROWS
+#   bash models/make.sh cca-onetap ROWS     rows of models/onetap_traces.py: testbed/data/onetap
 #   bash models/make.sh l4s TRACES          traces of models/l4s_traces.py
 #   bash models/make.sh video-rate CALLS CAPTURES   runs of the testbed's data set calls; and captures
 #                                           without calls, such as those of services; keeps rows in
@@ -24,7 +25,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-$here/../.venv/bin/python}
-[ $# -ge 2 ] || { sed -n '2,19p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,20p' "$0" >&2; exit 2; }
 kind=$1 data=$2
 shift 2
 
@@ -115,6 +116,13 @@ case $kind in
       --train "$data"/train-* --test heldout "$data"/heldout-* --seeds 1 \
       --kinds dragonfly --durations 10ms,100ms,1s,10s --save "$here/cca" --note "$(cat "$here/recipes/cca-note.txt")" "$@"
     ;;
+  cca-onetap)
+    # Runs of Linux are few: each counts four times.
+    linux=(-r data/linux.xz)
+    cd "$place"
+    "$python" -m wirelens.cca train --taps 1 -r data/ns3 "${linux[@]}" "${linux[@]}" "${linux[@]}" "${linux[@]}" \
+      --epochs 36 -o models/cca-onetap --force --note "$(cat models/recipes/cca-onetap-note.txt)" "$@"
+    ;;
   l4s)
     cd "$place"
     mapfile -t traces < <(printf -- '-r\n%s\n' data/network-*.l4s)
@@ -130,5 +138,5 @@ case $kind in
     rm -rf "$here/video-rate"
     cp -r "$place/video-rate" "$here/video-rate"
     ;;
-  *) echo "$kind: no model that ships; wanted: services, categories, devices, packetlog, cca, l4s or video-rate" >&2; exit 2 ;;
+  *) echo "$kind: no model that ships; wanted: services, categories, devices, packetlog, cca, cca-onetap, l4s or video-rate" >&2; exit 2 ;;
 esac

@@ -1,11 +1,16 @@
-"""Rows of flows over simulated bottlenecks, to train a model of one tap. None ships yet.
+"""Rows of flows over simulated bottlenecks, which train the model of one tap that ships.
 
-    .venv/bin/python models/onetap_traces.py FOLDER --runs 400
+    .venv/bin/python models/onetap_traces.py FOLDER --runs 1447
+    .venv/bin/python models/onetap_traces.py FOLDER --pack testbed/data/onetap/ns3
+    .venv/bin/python models/onetap_traces.py testbed-runs/congestion-single \\
+        --pack testbed/data/onetap/linux.xz
 
 Each run of `target/ns3/onetap` has a path drawn from two decades of rates, round trips, buffers,
 losses and cross traffic, one to four flows of controls drawn from all, and captures at four places.
 Of each flow and place rows that follow each other are kept, read as `wirelens cca` reads them. The
-same numbers give the same rows; runs that are there are not made again.
+same numbers give the same rows; runs that are there are not made again. `--pack` writes what the
+model reads of them as row files, which `wirelens train cca --taps 1` reads; also of labelled runs
+with captures, such as those of testbed/datasets/congestion-single.toml.
 """
 
 import argparse
@@ -21,6 +26,8 @@ from typing import Any
 
 import numpy as np
 from wirelens.cca import FlightFlow, flight_slots, flight_windows, row_slots
+from wirelens.cca.onetap import rows as packing
+from wirelens.cca.onetap.captures import find_sets
 
 PROGRAM = Path("target/ns3/onetap")
 CONTROLS = (
@@ -64,7 +71,9 @@ def scenario(number: int) -> dict[str, Any]:
     ]
     bottleneck_s = min(rtt for _, _, rtt in sides) * 0.1
     loaded_s = max(rtt for _, _, rtt in sides) + buffer_bytes * 8 / rate_bps
-    least_s, whole_s = (SETTLED_S + 1.1 * rows / ROWS_PER_RTT * loaded_s for rows in (ROWS_MIN, ROWS_MAX))
+    least_s, whole_s = (
+        SETTLED_S + 1.1 * rows / ROWS_PER_RTT * loaded_s for rows in (ROWS_MIN, ROWS_MAX)
+    )
     duration_s = max(least_s, min(whole_s, PACKETS_MAX * 12_000 / rate_bps))
     return {
         "number": number,
@@ -163,13 +172,56 @@ def read(kept: Path) -> tuple[dict[str, Any], list[dict[str, Any]], Any]:
     return about["path"], about["flows"], rows
 
 
+PACKED_FILES = 6
+"""Each is below the size at which a file of the repository is refused."""
+PACKED_PATH = ("rate_bps", "buffer_bytes", "loss_ppm")
+
+
+def packed(kept: Path) -> packing.Run:
+    """A run as row files have it: the last rows of each flow and place, and what a model reads."""
+    path, flows, rows = read(kept)
+    columns = dict(zip(INPUTS, rows.T, strict=True))
+    columns["path_rtt_s"] = columns["rtt_s"] + columns["upstream_rtt_s"]
+    values = np.stack([columns[name] for name in packing.INPUTS], axis=1)
+    series, at = [], 0
+    for flow in flows:
+        at += flow["rows"]
+        last = values[at - min(flow["rows"], packing.ROWS_MAX) : at]
+        series.append(
+            packing.Series(flow["control"], flow["place"], flow["flow"], flow["row_s"], last)
+        )
+    about = {name: path[name] for name in PACKED_PATH}
+    about["rtt_s"] = [round(flow["rtt_s"], 4) for flow in path["flows"]]
+    return packing.Run(str(path["number"]), about, series)
+
+
+def pack(folder: Path, output: Path) -> None:
+    """Writes the row files of a folder of runs: of captures into one file."""
+    kept = sorted(folder.glob("*.xz"))
+    if not kept:
+        (found,) = find_sets([folder])
+        packing.write(output, found.runs)
+        return
+    each = -(-len(kept) // PACKED_FILES)
+    for first in range(0, len(kept), each):
+        runs = [packed(path) for path in kept[first : first + each]]
+        packing.write(output / f"rows-{first // each}.xz", runs)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--parallel", type=int, default=2)
+    parser.add_argument(
+        "--pack", type=Path,
+        help="write row files of the runs to this folder, or of runs with captures this file",
+    )
     asked = parser.parse_args()
+    if asked.pack:
+        pack(asked.folder, asked.pack)
+        return
     asked.folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(asked.parallel) as pool:
         numbers = range(asked.first, asked.first + asked.runs)

@@ -19,25 +19,20 @@ def _prepare(arguments: Sequence[str]) -> guarded.Preparation:
 
     # What can be typed is told, and refused, without what trains.
     asked = typed.parser().parse_args(arguments)
-    from wirelens.cca.evaluate import evaluate, table
-    from wirelens.cca.train import train
+    from wirelens.cca import commands
 
     progress = Progress(asked.quiet)
 
     def work() -> None:
         if asked.command == "train":
-            outcome = train(typed.train_request(asked, arguments[1:]), progress)
-            progress.finish()
-            told = ", ".join(f"{f1:.3f} of {span}" for span, f1 in outcome.f1.items())
-            print(f"{asked.output}: F1 on the validation runs {told}")
+            print(commands.trained(asked, arguments[1:], progress))
             return
-        request = typed.eval_request(asked)
-        written.check(request.output)
-        text = table(evaluate(request, progress), request.model.controls)
-        if request.output is None:
+        written.check(asked.output)
+        text = commands.evaluated(asked, progress)
+        if asked.output is None:
             print(text, end="")
         else:
-            written.text(request.output, text)
+            written.text(asked.output, text)
 
     return progress, work
 

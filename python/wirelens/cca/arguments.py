@@ -14,6 +14,9 @@ from wirelens.shipped import model_folder
 if TYPE_CHECKING:
     # What trains needs PyTorch; what can be typed is told without.
     from wirelens.cca import evaluate, train
+    from wirelens.cca.model import Model
+    from wirelens.cca.onetap import evaluate as onetap_evaluate
+    from wirelens.cca.onetap import train as onetap_train
 
 _DURATIONS = "10ms,100ms,1s,10s"
 
@@ -21,12 +24,14 @@ _TRAIN_EXAMPLES = """Examples:
   wirelens train cca -r testbed-runs/congestion -o models/queue
   wirelens train cca -r testbed-runs/congestion -o queue --durations 100ms --recipe paper
   wirelens train cca -r runs -o cbiq-alone --inputs cbiq_bytes
+  wirelens train cca --taps 1 -r testbed/data/onetap/ns3 -o models/mine
 
 The guide is docs/guide/cca-train.md."""
 
 _EVAL_EXAMPLES = """Examples:
   wirelens eval cca --model models/queue -r testbed-runs/other
-  wirelens eval cca --model models/queue -r testbed-runs/other --share 10%"""
+  wirelens eval cca --model models/queue -r testbed-runs/other --share 10%
+  wirelens eval cca --model cca-onetap -r testbed/data/onetap/ns3 --held-out"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,10 +50,11 @@ def parser() -> argparse.ArgumentParser:
     for command in (training, judging):
         add = command.add_argument
         add("-r", "--read", metavar="DIR", type=Path, action="append", required=True,
-            help="Runs of the testbed's congestion scenarios, or folders of runs; may be given "
-                 "several times")  # fmt: skip
+            help="Runs of the testbed's congestion scenarios, or folders of runs; for one tap "
+                 "folders with captures and flows.tsv, or row files; may be given several "
+                 "times, then also the same again, to count more in training")  # fmt: skip
         add("--per-flow", metavar="N", type=whole(1), default=20,
-            help="Intervals sampled from each flow [default: 20]")  # fmt: skip
+            help="Intervals sampled from each flow, with two taps [default: 20]")  # fmt: skip
         add("--seed", metavar="N", type=whole(0), default=1,
             help="Seed of all random choices [default: 1]")  # fmt: skip
         add("-q", "--quiet", action="store_true", help="No progress")
@@ -56,7 +62,9 @@ def parser() -> argparse.ArgumentParser:
     judging.add_argument("--model", metavar="DIR|NAME", required=True, help="The model, or the "
         "name of a shipped model")  # fmt: skip
     judging.add_argument("--share", metavar="PART", type=part, default=1.0,
-        help="Fraction of packets to use [default: all]")  # fmt: skip
+        help="Fraction of packets to use, with two taps [default: all]")  # fmt: skip
+    judging.add_argument("--held-out", action="store_true", help="With one tap: only the fifth of "
+        "runs that training holds out, by their names")  # fmt: skip
     judging.add_argument("-o", "--output", metavar="FILE.md", type=Path, help="Write to this "
         "file [default: standard output]")  # fmt: skip
     return top
@@ -66,6 +74,12 @@ def _add_training(training: argparse.ArgumentParser) -> None:
     add = training.add_argument
     add("-o", "--output", metavar="DIR", type=Path, required=True, help="Folder of the model to "
         "write")  # fmt: skip
+    add("--taps", type=int, choices=(1, 2), default=2, help="Taps of a flow: 2 around its queue, "
+        "or 1 that sees data and acknowledgements [default: 2]")  # fmt: skip
+    add("--filters", metavar="N", type=whole(1), default=96, help="With one tap: filters of the "
+        "network [default: 96]")  # fmt: skip
+    add("--epochs", metavar="N", type=whole(1), default=40, help="With one tap: times that all "
+        "flows are trained on [default: 40]")  # fmt: skip
     add("--durations", metavar="LIST", default=_DURATIONS, help="Lengths of intervals, one "
         "network each; if one is longer than 1000 slots, its slots are summed into rows, and it "
         "must be a multiple of the longest of the others [default: %(default)s]")  # fmt: skip
@@ -100,10 +114,55 @@ def _shares(text: str) -> list[float]:
     return [part(one) for one in text.split(",")]
 
 
+_OF_TWO_TAPS = (
+    "durations", "inputs", "intervals", "background", "votes", "slot", "passed", "shares",
+    "recipe", "unknown_below", "per_flow",
+)  # fmt: skip
+_OF_ONE_TAP = ("filters", "epochs")
+
+
+def _refuse(asked: argparse.Namespace, names: Sequence[str], taps: str) -> None:
+    """Refuses options that have no effect: those that are not as they are unless typed."""
+    known = parser().parse_args([asked.command, "-r", "DIR", *_REQUIRED[asked.command]])
+    for name in names:
+        if getattr(asked, name) != getattr(known, name):
+            raise OptionError(f"--{name.replace('_', '-')}: has no effect on a model of {taps}")
+
+
+_REQUIRED = {"train": ("-o", "DIR"), "eval": ("--model", "DIR")}
+
+
+def onetap_request(asked: argparse.Namespace, typed: Sequence[str]) -> "onetap_train.Request":
+    """What was typed as what is asked of training for one tap."""
+    from wirelens.cca.onetap import fitting, train
+
+    _refuse(asked, _OF_TWO_TAPS, "one tap")
+    return train.Request(
+        places=asked.read,
+        output=asked.output,
+        recipe=fitting.Recipe(
+            filters=asked.filters, epochs=asked.epochs, seed=asked.seed, threads=asked.threads
+        ),
+        force=asked.force,
+        command=f"wirelens train cca {shlex.join(_without_note(typed))}",
+        note=asked.note,
+    )
+
+
+def _without_note(typed: Sequence[str]) -> list[str]:
+    """The card has the note above the command."""
+    words = list(typed)
+    while "--note" in words:
+        at = words.index("--note")
+        del words[at : at + 2]
+    return words
+
+
 def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> "train.Request":
     """What was typed as what is asked of training."""
     from wirelens.cca import train
 
+    _refuse(asked, _OF_ONE_TAP, "two taps")
     inputs = [name for name in asked.inputs.split(",") if name]
     for name in inputs:
         if name not in slots.inputs():
@@ -130,14 +189,29 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> "train.Req
     )
 
 
-def eval_request(asked: argparse.Namespace) -> "evaluate.Request":
-    """What was typed as what is asked of an evaluation."""
-    from wirelens.cca import evaluate
+def eval_model(asked: argparse.Namespace) -> "Model":
+    """The model that is to be evaluated."""
     from wirelens.cca.model import MODEL_FILE
     from wirelens.cca.reading import load
 
+    return load(model_folder(asked.model, MODEL_FILE, "wirelens train cca"))
+
+
+def onetap_eval_request(asked: argparse.Namespace, model: "Model") -> "onetap_evaluate.Request":
+    """What was typed as what is asked of an evaluation for one tap."""
+    from wirelens.cca.onetap import evaluate
+
+    _refuse(asked, ("per_flow", "share", "seed"), "one tap")
+    return evaluate.Request(model, asked.read, asked.held_out, asked.output)
+
+
+def eval_request(asked: argparse.Namespace, model: "Model") -> "evaluate.Request":
+    """What was typed as what is asked of an evaluation."""
+    from wirelens.cca import evaluate
+
+    _refuse(asked, ("held_out",), "two taps")
     return evaluate.Request(
-        model=load(model_folder(asked.model, MODEL_FILE, "wirelens train cca")),
+        model=model,
         places=asked.read,
         per_flow=asked.per_flow,
         share=asked.share,

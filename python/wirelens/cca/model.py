@@ -42,9 +42,13 @@ class Network:
 
     def scores(self, values: Array) -> Array:
         """Of intervals, slot by slot, a score for each control, as `wirelens cca` finds them."""
+        return self.scores_of_channels(tensor(normalised(in_rows(values, self.row_slots))))
+
+    def scores_of_channels(self, channels: Any) -> Array:
+        """The same of what its first block reads: a tensor of intervals × rows × channels."""
         functional = torch.nn.functional
         with torch.no_grad():
-            steps = tensor(normalised(in_rows(values, self.row_slots))).transpose(1, 2)
+            steps = channels.transpose(1, 2)
             for weight, bias in self.blocks:
                 steps = functional.conv1d(steps, tensor(weight), tensor(bias), padding=1)
                 steps = functional.max_pool1d(torch.relu(steps), self.pool_len)
@@ -130,10 +134,12 @@ class Model:
     shares: Sequence[float] = (1.0,)
     """Of packets, those that were looked at in training."""
     trained_on: dict[str, Sequence[float]] | None = None
-    """Of two taps, from what to what training went, as `wirelens.cca.runs.range_of` finds it:
-    outside of it no control is named."""
+    """From what to what training went, as `wirelens.cca.runs.range_of` finds it of two taps, and
+    `wirelens.cca.onetap.train` of one: outside of it no control is named."""
     confidence_max: float | None = None
     """No answer is surer."""
+    levels: bool = False
+    """Of one tap: networks read `wirelens.cca.onetap.levels` of rows."""
 
     def voted(self, values: Array) -> Array:
         """Of intervals that are several of the longest of single slots a score for each
@@ -143,10 +149,12 @@ class Model:
 
     def metadata(self) -> dict[str, Any]:
         """What is no tensor."""
-        rtt = {} if self.rows_per_rtt is None else {"rows_per_rtt": self.rows_per_rtt}
+        rtt: dict[str, Any] = {}
+        rtt |= {} if self.rows_per_rtt is None else {"rows_per_rtt": self.rows_per_rtt}
         votes = {} if self.voting is None else {"votes": asdict(self.voting)}
         trained = {} if self.trained_on is None else {"range": self.trained_on}
         most = {} if self.confidence_max is None else {"confidence_max": self.confidence_max}
+        rtt |= {"levels": True} if self.levels else {}
         return rtt | votes | trained | most | {
             "format": FORMAT,
             "controls": list(self.controls),

@@ -29,16 +29,19 @@ class Dragonfly(_Module):
     Source: Carmel and Keslassy, §III-E; what it leaves open as in the authors' code.
     """
 
-    def __init__(self, inputs: int, controls: int, slots: int) -> None:
+    def __init__(
+        self, inputs: int, controls: int, slots: int, filters: int = FILTERS, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.pool_len = pool_len(slots)
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(inputs if block == 0 else FILTERS, FILTERS, KERNEL, padding=1)
+            nn.Conv1d(inputs if block == 0 else filters, filters, KERNEL, padding=1)
             for block in range(BLOCKS)
         )
-        self.norms = nn.ModuleList(nn.BatchNorm1d(FILTERS) for _ in range(BLOCKS))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(filters) for _ in range(BLOCKS))
         self.pool = nn.MaxPool1d(self.pool_len)
-        self.head = nn.Conv1d(FILTERS, controls, KERNEL, padding=1)
+        self.dropout = nn.Dropout(dropout)
+        self.head = nn.Conv1d(filters, controls, KERNEL, padding=1)
         for module in [*self.convolutions, self.head]:
             nn.init.xavier_uniform_(module.weight)
             nn.init.zeros_(module.bias)
@@ -48,7 +51,7 @@ class Dragonfly(_Module):
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             # The other way round is the same, and takes longer.
             steps = torch.relu(self.pool(norm(convolution(steps))))
-        return self.head(steps).mean(dim=2)
+        return self.head(self.dropout(steps)).mean(dim=2)
 
     def folded(self) -> tuple[list[tuple[Any, Any]], tuple[Any, Any]]:
         """Weights and bias of each block, batch normalisation put into them, and of the head."""

@@ -39,6 +39,7 @@ def load(folder: Path) -> Model:
                 [_network(file, one) for one in said["networks"]], said["training"],
                 said.get("rows_per_rtt"), Voting(**said["votes"]) if "votes" in said else None,
                 said.get("shares", (1.0,)), said.get("range"), said.get("confidence_max"),
+                said.get("levels", False),
             )  # fmt: skip
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path}: {error}; wanted: a model of `wirelens train cca`") from error

@@ -1,0 +1,133 @@
+"""Labelled runs: captures of single taps, read as `wirelens cca` reads them, or kept in row files.
+
+A run is a folder with captures, each of one tap that sees both directions, and `flows.tsv`, which
+has `src_ip`, `src_port`, `dst_ip`, `dst_port` and `label` of each flow, as the testbed writes it.
+"""
+
+import csv
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from wirelens.cca.flight import FlightFlow, flight_slots, flight_windows, row_slots
+from wirelens.cca.intervals import SETTLED_S
+from wirelens.cca.onetap import rows
+from wirelens.cca.onetap.rows import INPUTS, ROWS_MAX, ROWS_MIN, ROWS_PER_RTT, Run, Series
+from wirelens.cca.slots import FlowWay
+from wirelens.errors import OptionError
+
+SLOT = "1ms"
+SLOTS_PER_S = 1000
+FLOWS_FILE = "flows.tsv"
+COLUMNS = ("src_ip", "src_port", "dst_ip", "dst_port", "label")
+CAPTURES = tuple(
+    f".{kind}{packed}" for kind in ("pcap", "pcapng") for packed in ("", ".gz", ".zst")
+)
+
+Show = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """The runs of a place."""
+
+    name: str
+    runs: list[Run]
+    times: int = 1
+    """How often it was given: so often its runs count in training."""
+
+
+def find_sets(places: Sequence[Path], show: Show = lambda done, total: None) -> list[DataSet]:
+    """Runs of row files, of folders of runs, and of runs.
+
+    Raises
+    ------
+    OptionError
+        If a place has none, or one is damaged.
+    """
+    counts = Counter(places)
+    return [
+        DataSet(place.absolute().name.removesuffix(".xz"), _find(place, show), times)
+        for place, times in counts.items()
+    ]
+
+
+def _find(place: Path, show: Show) -> list[Run]:
+    if place.is_file():
+        return rows.read(place)
+    inside = sorted(place.iterdir()) if place.is_dir() else []
+    kept = [path for path in inside if path.suffix == ".xz"]
+    folders = [place] if (place / FLOWS_FILE).is_file() else _runs_of(inside)
+    if not folders and not kept:
+        raise OptionError(
+            f"{place}: no run; wanted: a row file, a folder with captures and {FLOWS_FILE}, or a "
+            "folder of either"
+        )
+    found: list[Run] = []
+    for number, path in enumerate([*kept, *folders]):
+        found += rows.read(path) if path.is_file() else [read_run(path)]
+        show(number + 1, len(kept) + len(folders))
+    return found
+
+
+def _runs_of(inside: Sequence[Path]) -> list[Path]:
+    unfinished = (".partial", ".rejected")
+    return [
+        path for path in inside
+        if path.suffix not in unfinished and (path / FLOWS_FILE).is_file()
+    ]  # fmt: skip
+
+
+def read_run(folder: Path) -> Run:
+    """The flows of a run at each of its taps, as far as they are long enough.
+
+    Raises
+    ------
+    OptionError
+        If it has no captures, or `flows.tsv` lacks a column.
+    """
+    captures = [path for path in sorted(folder.iterdir()) if path.name.endswith(CAPTURES)]
+    if not captures:
+        raise OptionError(f"{folder}: no capture; wanted: one or more, each of one tap")
+    labels = _labels(folder / FLOWS_FILE)
+    dice = random.Random(f"rows {folder.name}")
+    found = []
+    for capture, tap in zip(captures, flight_slots(captures, slot=SLOT), strict=True):
+        for number, (way, label) in enumerate(labels.items()):
+            series = rows_of(tap[way], dice) if way in tap else None
+            if series is not None:
+                place = capture.name.split(".")[0]
+                found.append(Series(label, place, number, series[1], series[0]))
+    return Run(folder.name, {}, found)
+
+
+def _labels(path: Path) -> dict[FlowWay, str]:
+    with path.open() as file:
+        reader = csv.DictReader(file, delimiter="\t")
+        missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+        if missing:
+            raise OptionError(f"{path}: no column {missing[0]}; wanted: {', '.join(COLUMNS)}")
+        found = {}
+        for row in reader:
+            source, destination = int(row["src_port"]), int(row["dst_port"])
+            way = FlowWay(row["src_ip"], source, row["dst_ip"], destination)
+            found[way] = row["label"]
+        return found
+
+
+def rows_of(flow: FlightFlow, dice: random.Random) -> tuple[Any, float] | None:
+    """Rows × inputs from any moment on, and how long a row is, in seconds; None where the flow is
+    too short, or its acknowledgements are not seen."""
+    row = row_slots(flow, flow.last_slot, slot=SLOT, rows_per_rtt=ROWS_PER_RTT)
+    first = flow.first_slot + round(SETTLED_S * SLOTS_PER_S)
+    if row is None or flow.last_slot - first < ROWS_MIN * row:
+        return None
+    count = min(ROWS_MAX, (flow.last_slot - first) // row)
+    start = dice.randint(first, flow.last_slot - count * row)
+    seen = flight_windows(flow, [start], count, row_slots=row, inputs=INPUTS)
+    return (numpy.asarray(seen.values)[0], row / SLOTS_PER_S) if seen.missing == (None,) else None
