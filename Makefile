@@ -147,8 +147,9 @@ test-web: build python ## the page in Chromium: every view, live and as a report
 	elif [ "$$(id -u)" -ne 0 ]; then echo 'test-web: SKIPPED: Node.js or Chromium is not installed'; \
 	else exit 1; fi
 
+# Beside the pages mdBook is compiled, by what these leave of the processors.
 web-tests:
-	@$(call pytest,web)
+	@$(call pytest,web,$(SIDE_BY_SIDE))
 
 test-portable: wheel ## programs and wheels for an old glibc in an old Debian; aarch64 where it is built
 	@bash tools/setup.sh portable
@@ -213,7 +214,7 @@ reproduce: ## a row of docs/reproduction.md again (FIGURE=ID, FULL=1, PLAN=1); a
 	@.venv/bin/python bench/reproduce/reproduce.py $(FIGURE) $(if $(FULL),--full) \
 		$(if $(PLAN),--plan) $(if $(COMPARE),--compare) $(if $(ONLY),--only '$(ONLY)')
 
-fuzz-smoke: ## every fuzz target for some seconds; part of make test
+fuzz-smoke: ## every fuzz target for a second; part of make test
 	@bash tools/setup.sh test
 	bash tools/fuzz.sh smoke
 

@@ -25,7 +25,7 @@ COMMANDS = {
     "nprint --depth": ("nprint", "-u", "--depth", "5", "--no-decap", "-c", "1000"),
 }
 
-FUZZED_COUNT = 200
+FUZZED_COUNT = 100
 FUZZED_SHARE = 0.02
 
 

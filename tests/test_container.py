@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from command import DEMO, PROGRAM, ROOT, wirelens
 from roots import kept
+from test_debian import QUICK
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a root of Debian takes root")
 
@@ -60,7 +61,7 @@ def image(buildah: Buildah, storage: list[str]) -> str:
         env=os.environ | {
             "BUILDER": "buildah", "BUILDER_FLAGS": " ".join(storage), "BASE": BASE,
             "BUILDAH_ISOLATION": "chroot",
-        },
+        } | QUICK,
     )  # fmt: skip
     assert done.returncode == 0, (done.stdout, done.stderr)
     return f"localhost/wirelens:{wirelens('--version').stdout.split()[1].decode()}"

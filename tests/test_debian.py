@@ -8,8 +8,9 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from command import DEMO, PROGRAM, ROOT
@@ -22,10 +23,16 @@ FIRST_ANSWER_MAX_S = 60
 SETTINGS = "etc/wirelens/wirelens.toml"
 
 
-def make(folder: Path) -> Path:
+# For packages of which only the contents matter, compressed as quickly as can be.
+QUICK = {"DPKG_DEB_COMPRESSOR_LEVEL": "1"}
+
+
+def make(folder: Path, options: Mapping[str, str] = MappingProxyType({})) -> Path:
     """The package, made of the program under test."""
     command = ["bash", ROOT / "tools/deb.sh", PROGRAM, folder]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=os.environ | options
+    )
     assert done.returncode == 0, done.stderr
     (package,) = folder.glob("wirelens_*.deb")
     return package

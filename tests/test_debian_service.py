@@ -20,7 +20,7 @@ from booted import Machine, booted, with_systemd
 from command import ROOT, Ran, wirelens
 from lab import datagram, identity, inside, wait_until
 from roots import kept
-from test_debian import make
+from test_debian import QUICK, make
 
 pytestmark = [
     pytest.mark.testbed,
@@ -90,7 +90,7 @@ def numbered(number: int) -> bytes:
 def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The package, and the same as the next version of it."""
     folder = tmp_path_factory.mktemp("packages")
-    package = make(folder / "old")
+    package = make(folder / "old", QUICK)
     contents = folder / "contents"
     subprocess.run(["dpkg-deb", "--raw-extract", package, contents], check=True)
     control = contents / "DEBIAN/control"

@@ -48,7 +48,7 @@ def run(*arguments: Any, status: int = 0) -> subprocess.CompletedProcess[str]:
 def full(trace: Path) -> Path:
     folder = trace.parent / "full"
     run("train", "l4s", "-r", trace, "-o", folder, "--network", "full", "--window", WINDOW,
-        "--steps", 60)  # fmt: skip
+        "--steps", 20)  # fmt: skip
     return folder
 
 
@@ -63,7 +63,7 @@ def test_the_program_predicts_what_pytorch_does(kind: str, trace: Path, tmp_path
     material = Material.of(found)
     span = slice(0, len(found))
     part = Part(material, span)
-    network = learn.train(kind, WINDOW, [part], [part], learn.Schedule.of(30))
+    network = learn.train(kind, WINDOW, [part], [part], learn.Schedule.of(10))
     files = model.files(kind, network, BATCHING, {})
     model.write(tmp_path / kind, files, "# A card\n", force=False)
     memory = _wirelens.predict_latencies(read_model(tmp_path / kind), found.records.tobytes())

@@ -34,7 +34,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(trace: Path) -> Path:
     folder = trace.parent / "model"
-    done = run("train", "l4s", "-r", trace, "-o", folder, "--window", 24, "--steps", 120)
+    done = run("train", "l4s", "-r", trace, "-o", folder, "--window", 24, "--steps", 30)
     assert "mean error" in done.stdout and "F1 of sharp changes" in done.stdout
     return folder
 
@@ -100,7 +100,7 @@ def test_a_model_learns_what_the_newest_latency_does_not_show(tmp_path: Path) ->
                 table.write(f"{sent_ns}\t20000\t{40_000 + 2_000 * place}\t1514\t1\t1\n")
     pack(path, tmp_path / "bursts.parquet", {})
     done = run("train", "l4s", "-r", tmp_path / "bursts.parquet", "-o", tmp_path / "model",
-               "--window", 24, "--steps", 150)  # fmt: skip
+               "--window", 24, "--steps", 100)  # fmt: skip
     said = re.search(r"mean error (\S+) ms \((\S+) of .* (\S+) within the flow", done.stdout)
     assert said, done.stdout
     error_ms, of_last_ms, f1 = map(float, said.groups())
@@ -168,7 +168,7 @@ def test_tuned_by_the_program_or_by_pytorch_predictions_are_as_good(
 ) -> None:
     rows = tmp_path / "rows.jsonl"
     run("eval", "l4s", "--predict", trace, "--train", 2, "--every", 1, "--tune", 1, "--window", 24,
-        "--steps", 60, "--seeds", 2, "--rows", rows, "--predictors", "causal,causal-served",
+        "--steps", 20, "--seeds", 2, "--rows", rows, "--predictors", "causal,causal-served",
         )  # fmt: skip
     found = [json.loads(line) for line in rows.read_text().splitlines()]
     assert len({row["packets"] for row in found}) == 1 and found[0]["tune_cpu_s"] > 0
@@ -201,7 +201,7 @@ def test_wrong_wishes_are_said_to_be_wrong(trace: Path, model: Path, tmp_path: P
 def test_predictors_are_compared_and_a_comparison_goes_on(trace: Path, tmp_path: Path) -> None:
     rows, names = tmp_path / "rows.jsonl", "last-of-queue,xgboost,bilstm,full,causal,causal-mse"
     asked = ["eval", "l4s", "--predict", trace, "--train", 3, "--every", 1.5, "--tune", 1,
-             "--window", 16, "--steps", 30, "--rows", rows]  # fmt: skip
+             "--window", 16, "--steps", 10, "--rows", rows]  # fmt: skip
     done = run(*asked, "--predictors", names)
     for name in names.split(","):
         assert f"| router | {name} |" in done.stdout

@@ -16,7 +16,7 @@ from statistics import fmean, median
 import pytest
 from command import ROOT
 from lab import wait_until
-from testbed_bottleneck import DURATION_S, PACKET_BYTES, SEGMENT_BYTES, QueueRun, Row, watch
+from testbed_bottleneck import DURATION_S, PACKET_BYTES, SEGMENT_BYTES, Row, watch
 from testbed_runs import need_root
 from wirelens_testbed import bpf, controls
 from wirelens_testbed.congestion.sender import SAMPLE_INTERVAL_S
@@ -24,7 +24,7 @@ from wirelens_testbed.failure import MachineError
 
 # Where the machine stands still, a trace is bent, and the law of a control does not show: it is
 # watched again. A wrong law shows in no attempt.
-pytestmark = [pytest.mark.testbed, pytest.mark.flaky(reruns=3, only_rerun=["AssertionError"])]
+pytestmark = [pytest.mark.testbed, pytest.mark.flaky(reruns=5, only_rerun=["AssertionError"])]
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 BASE_RTT_US = 20_000
@@ -91,34 +91,25 @@ def packets_a_round(first: Row, last: Row) -> float:
 SCALABLE = ("wl_dctcp", "wl_prague")
 
 
-@pytest.fixture(params=SCALABLE)
-def marked(request: pytest.FixtureRequest) -> QueueRun:
-    need_root()
-    return watch([request.param], threshold_bytes=THRESHOLD_BYTES, buffer_bytes=200_000)
-
-
-def test_marks_hold_the_queue_at_the_threshold_and_the_link_full(marked: QueueRun) -> None:
-    sizes = sorted(marked.queue_bytes(SETTLED_S, DURATION_S))
-    assert marked.use(SETTLED_S, DURATION_S) > 0.9
+@pytest.mark.parametrize("control", SCALABLE)
+def test_marks_hold_the_queue_at_the_threshold_and_the_link_full(control: str) -> None:
+    seen = watch([control], threshold_bytes=THRESHOLD_BYTES, buffer_bytes=200_000)
+    sizes = sorted(seen.queue_bytes(SETTLED_S, DURATION_S))
+    assert seen.use(SETTLED_S, DURATION_S) > 0.9
     assert 0.6 * THRESHOLD_BYTES < median(sizes) < 1.3 * THRESHOLD_BYTES
     assert sizes[len(sizes) * 9 // 10] < 1.5 * THRESHOLD_BYTES
-    assert marked.dropped == 0
-
-
-def test_a_window_is_cut_by_little_when_few_packets_are_marked(marked: QueueRun) -> None:
-    windows = [row["cwnd_packets"] for row in marked.rows(0, SETTLED_S, DURATION_S)]
-    # alpha is near sqrt(2 / w) = 0.15 (Alizadeh et al. 2010), so a cut takes a thirteenth.
+    assert seen.dropped == 0
+    # Few packets are marked, so a window is cut by little: alpha is near sqrt(2 / w) = 0.15
+    # (Alizadeh et al. 2010), so a cut takes a thirteenth.
+    windows = [row["cwnd_packets"] for row in seen.rows(0, SETTLED_S, DURATION_S)]
     assert min(windows) > 0.75 * max(windows)
-
-
-def test_each_mark_is_heard_of(marked: QueueRun) -> None:
-    """The receiver's state machine: with delayed ACKs, yet marks arrive one by one."""
-    assert marked.marking
-    marks = marked.marking.marked
+    # Each mark is heard of, by the receiver's state machine: with delayed ACKs, yet one by one.
+    assert seen.marking
+    marks = seen.marking.marked
     assert marks > 100
-    assert marked.ends[0]["delivered_ce"] == pytest.approx(marks, rel=0.1)
-    assert marks == marked.marking.above_threshold
-    assert marked.marking.seen > marks
+    assert seen.ends[0]["delivered_ce"] == pytest.approx(marks, rel=0.1)
+    assert marks == seen.marking.above_threshold
+    assert seen.marking.seen > marks
 
 
 @pytest.mark.parametrize("control", SCALABLE)

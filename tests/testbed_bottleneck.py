@@ -22,8 +22,6 @@ PORT = 5001
 DURATION_S = 6.0
 LEAD_S = 0.4
 QUEUE_INTERVAL_S = 0.02
-ATTEMPTS_MAX = 4
-LATE_MAX_US = 8_000
 PACKET_BYTES = 1514  # as the queue counts
 SEGMENT_BYTES = 1448
 
@@ -40,7 +38,6 @@ class QueueRun:
     queue: list[tuple[float, int]] = field(default_factory=list)
     dropped: int = 0
     marking: Counts | None = None
-    late_max_us: float = 0.0
 
     def queue_bytes(self, start_s: float, stop_s: float) -> list[int]:
         return [size for time_s, size in self.queue if start_s <= time_s <= stop_s]
@@ -78,8 +75,8 @@ def watch(
 ) -> QueueRun:
     """Runs flows that start together, each from a host of its own.
 
-    Where the machine stood still for a while, round trips were not what they were to be: such a
-    run tells nothing of a control, and is made again.
+    Where the machine stands still for a while, round trips are not what they are to be. Most laws
+    show all the same, so a test is made again where its law does not, and not for each such run.
     """
     flows = tuple(
         Flow(number, number, control, "measured", rtt_ms, 0.0, duration_s, 0)
@@ -96,16 +93,7 @@ def watch(
         ce_threshold_bytes=threshold_bytes,
     )
     plan = Plan(duration_s, len(flows), 1, link, flows, 96, False, late_max_ms=1.0)
-    for _ in range(ATTEMPTS_MAX):
-        watched = _watch(plan, is_at_both_ends)
-        if watched.late_max_us < LATE_MAX_US:
-            break
-    return watched
-
-
-def _watch(plan: Plan, is_at_both_ends: bool) -> QueueRun:
-    watched = QueueRun(plan.link.rate_mbit, [], [])
-    threshold_bytes = plan.link.ce_threshold_bytes
+    watched = QueueRun(rate_mbit, [], [])
     with ExitStack() as ends:
         ends.enter_context(controls.registered(flow.control for flow in plan.flows))
         lab = ends.enter_context(closing(Lab()))
@@ -123,7 +111,8 @@ def _watch(plan: Plan, is_at_both_ends: bool) -> QueueRun:
             _send(lab, plan, watched)
         watched.dropped = network.queue_counts(lab).dropped
         watched.marking = marking.stop() if marking else None
-        watched.late_max_us = relay.stop()["ab"]["late_us"]["max"]
+        # Where it came late most, for who looks into a failure.
+        print(f"relay: at most {relay.stop()['ab']['late_us']['max']:.0f} µs late")
     return watched
 
 

@@ -85,7 +85,7 @@ def run_scenario(scenario: Path, output: Path, *arguments: str) -> TestbedRun:
     again, as a user would."""
     need_root()
     for seed in range(1, ATTEMPTS_MAX + 1):
-        time.sleep(2.0 * (seed - 1))
+        time.sleep(0.5 * (seed - 1))
         done = testbed("run", scenario, "-o", output, "--seed", str(seed), *arguments)
         if done.returncode != 3:
             break

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the fuzz targets: every [[bin]] of fuzz/Cargo.toml, which is the one list.
 #
-#   bash tools/fuzz.sh smoke              each for some seconds; part of make test
+#   bash tools/fuzz.sh smoke              each for a second; part of make test
 #   bash tools/fuzz.sh long [SECONDS]     each for ten minutes, or so many seconds
 #   bash tools/fuzz.sh minimise [TARGET…]  leaves out seeds that reach nothing that others do not
 #
@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly SMOKE_SECONDS=${FUZZ_SMOKE_SECONDS:-2}
+readonly SMOKE_SECONDS=${FUZZ_SMOKE_SECONDS:-1}
 readonly CANARY_SECONDS=60
 readonly INPUT_SECONDS_MAX=10
 readonly MEMORY_MIB_MAX=1024
