@@ -168,11 +168,16 @@ def datagrams(flow_count: int, port: int = 53, is_answer: bool = False) -> list[
 class Listening:
     """A run of `wirelens` that goes on until it is ended, at the latest by leaving its block."""
 
-    def __init__(self, folder: Path, *arguments: str | Path, stdout: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str | Path,
+        stdout: int | None = None, namespace: str | None = None,
+    ) -> None:  # fmt: skip
         number = len(list(folder.glob("run-*.err")))
         self._out = folder / f"run-{number}.out"
         self._err = folder / f"run-{number}.err"
         command = ["prlimit", f"--as={MEMORY_MAX_BYTES}", PROGRAM, *arguments]
+        if namespace:
+            command = ["ip", "netns", "exec", namespace, *command]
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 command,

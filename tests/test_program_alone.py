@@ -18,6 +18,7 @@ ASKED: dict[str, tuple[str | Path, ...]] = {
     "video-rate": ("classify", "-r", RUNS / "calls/sender.pcapng.gz", "--every", "1s"),
     "cca": ("cca", "-r", RUNS / "congestion/before.pcapng.gz",
             "--egress", RUNS / "congestion/after.pcapng.gz"),
+    "cca-onetap": ("cca", "-r", DEMO),
     "l4s": ("l4s", "-r", ROOT / "testdata/l4s/sender.pcap.gz", "--to", "10.2.1.2"),
 }  # fmt: skip
 
