@@ -59,8 +59,8 @@ FILES_THAT_DIFFER: dict[str, str] = {
 }
 
 # Folders, and how many of their packets are compared, of a million in all: the smallest captures
-# up to a half of that, then others by a fixed seed. Of these, one in `PART_OF_SAMPLE` is read without
-# WIDE=all: each takes a program three to five runs, and all of them two to three minutes of CPU time.
+# up to a half of that, then others by a fixed seed. Of these, one in `PART_OF_SAMPLE` is read
+# without WIDE=all: each takes a program three to five runs, all of them two to three CPU minutes.
 BUDGETS = {"services": 30_000, "devices": 25_000, "attacks": 20_000, "formats": 36_000,
            "latency": 20_000}  # fmt: skip
 PART_OF_SAMPLE = 3

@@ -123,7 +123,8 @@ def one(asked: argparse.Namespace, seed: int, arm: str) -> dict[str, object]:
         pairs = zip(classes, CONTROLS, strict=True)
         right = sum(name == control for name, control in pairs) / len(CONTROLS)
     row: dict[str, object] = {
-        "seed": seed, "arm": arm, "rtt_ms": rtts, "named_right": right, "said": names, "classes": classes,
+        "seed": seed, "arm": arm, "rtt_ms": rtts, "named_right": right, "said": names,
+        "classes": classes,
         "moved_again": again,
     }  # fmt: skip
     for half, rates in halves.items():

@@ -33,9 +33,12 @@ def table(title: str, head: Sequence[str], cells: Sequence[Sequence[str]]) -> st
 def by(rows: Sequence[dict[str, Any]], what: str, name: str) -> tuple[list[str], list[list[str]]]:
     """F1 by tap or control, a column for each data set and length."""
     keys = sorted({key for row in rows for key in row[what]})
-    return [name, *(f"{row['data']}, {row['rows']} rows" for row in rows)], [
-        [key, *(f"{row[what][key]:.3f}" if key in row[what] else "" for row in rows)] for key in keys
-    ]
+
+    def cell(row: dict[str, Any], key: str) -> str:
+        return f"{row[what][key]:.3f}" if key in row[what] else ""
+
+    titles = [name, *(f"{row['data']}, {row['rows']} rows" for row in rows)]
+    return titles, [[key, *(cell(row, key) for row in rows)] for key in keys]
 
 
 def tried(out: Path) -> str:

@@ -112,7 +112,7 @@ struct Network {
     unknown_below: f64,
 }
 
-/// So many of the most probable controls are told.
+/// So many of the most probable controls are in a verdict.
 const LIKELIEST: usize = 3;
 
 /// Controls with their probabilities, the most probable first; of several that are as probable,
@@ -136,7 +136,7 @@ pub struct ControlVerdict {
 }
 
 impl ControlVerdict {
-    /// `None` where there is no control to be told.
+    /// `None` where there is no control.
     pub(crate) fn new(
         likeliest: Likeliest,
         slots: usize,

@@ -27,8 +27,8 @@ pub enum FlightInput {
     /// The mean time from an acknowledgement to the data that it let go, on the sender's side of
     /// the tap; where none was timed, that of the slot before.
     UpstreamRtt,
-    /// The round trip of the whole path: both parts together. Without TCP timestamps the part beyond
-    /// the tap alone.
+    /// The round trip of the whole path: both parts together. Without TCP timestamps it is the part
+    /// beyond the tap alone.
     PathRtt,
 }
 

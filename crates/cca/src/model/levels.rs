@@ -11,7 +11,7 @@ const SEGMENT_BYTES: f32 = 1448.0;
 /// Logarithms up to 4095 full packets, or as many milliseconds, become numbers up to 1.
 const DOUBLINGS: f32 = 12.0;
 
-/// Packets that are sent again in a row; more are no more than a burst of losses.
+/// Retransmitted packets of a row; more are no more than a burst of losses.
 const RESENT_MAX: f32 = 8.0;
 
 /// How long rows are.

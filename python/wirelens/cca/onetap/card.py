@@ -42,11 +42,11 @@ of a quarter of the RTT, at one tap that sees data and acknowledgements. Used by
 {networks}
 Below that probability no congestion control is named: from there on, 85 % of the named windows of
 the validation runs are right. Nor is one outside the range of 99 % of the training windows:
-{rate[0] / 1e6:.3g} to {rate[1] / 1e6:.3g} Mbit/s acknowledged, a mean RTT of {rtt[0] * 1e3:.3g} to \
-{rtt[1] * 1e3:.3g} ms.
+{_between(rate, 1e-6)} Mbit/s acknowledged, a mean RTT of {_between(rtt, 1e3)} ms.
 Confidence is at most {model.confidence_max or 1.0:.2f}.
 
-Trained on {_distinct(split.train):,} runs; {_distinct(split.validation):,} more ended training and calibrated probabilities; by:
+Trained on {_distinct(split.train):,} runs; {_distinct(split.validation):,} more ended training and
+calibrated probabilities; by:
 
 ```console
 $ {model.training["command"]}
@@ -56,3 +56,8 @@ $ {model.training["command"]}
 
 def _distinct(runs: Sequence[Run]) -> int:
     return len({id(run) for run in runs})
+
+
+def _between(ends: Sequence[float], unit: float) -> str:
+    low, high = (f"{end * unit:.3g}" for end in ends)
+    return f"{low} to {high}"
