@@ -3,7 +3,10 @@
 import json
 import re
 import sys
+from collections import Counter
+from collections.abc import Callable
 
+import pytest
 from command import ROOT
 
 sys.path.insert(0, str(ROOT / "bench/evaluation/packetlog"))
@@ -98,6 +101,75 @@ def test_what_is_said_of_strangers_is_in_the_rows() -> None:
     for text in (guide, card):
         assert len(means) == 5 and benign in text, benign
         assert f"{areas[0]} to {areas[-1]}" in text, areas
+
+
+def area_by_capture(rows: list[dict], label: str, bins_of: Callable[[dict], list[int]]) -> float:
+    """Area of captures of a family against benign ones, by the mean bin of their packets."""
+    mean = {
+        row["sha1_blob"]: sum(at * count for at, count in enumerate(bins_of(row))) / row["packets"]
+        for row in rows
+    }
+    benign = [row for row in rows if row["label"] == "benign"]
+    places = Counter(row["source"] for row in benign)
+    of_attacks = [mean[row["sha1_blob"]] for row in rows if row["label"] == label]
+    found = 0.0
+    for row in benign:
+        low = mean[row["sha1_blob"]]
+        wins = sum((high > low) + (high == low) / 2 for high in of_attacks)
+        found += wins / len(of_attacks) / places[row["source"]] / len(places)
+    return found
+
+
+@pytest.mark.parametrize("judge", ["netbeacon", "netbeacon, runs alone"])
+def test_netbeacon_has_an_area_by_capture_of_each_family(judge: str) -> None:
+    ours = rows_of("ships/strangers", "rows.jsonl", "2026-11-26")
+    theirs = rows_of("netbeacon", "rows.jsonl", "2026-11-27")
+    assert [(row["sha1_blob"], row["label"], row["source"], row["packets"]) for row in theirs] == [
+        (row["sha1_blob"], row["label"], row["source"], row["packets"]) for row in ours
+    ]
+    (table,) = [table for table in tables(PAGE.read_text()) if table and judge in table[0]
+                and "family" in table[0] and "captures" in table[0]]  # fmt: skip
+    page = {row["family"]: row for row in table if row["captures"]}
+    families = {row["label"] for row in ours} - {"benign"}
+    assert set(page) == families
+
+    def bins_of(row: dict) -> list[int]:
+        (found,) = [one["bins"] for one in row["judged"] if one["judge"] == judge]
+        assert sum(found) == row["packets"]
+        return found
+
+    for family in families:
+        netbeacon = area_by_capture(theirs, family, bins_of)
+        forest = area_by_capture(ours, family, lambda row: row["bins"]["forest"])
+        for column, area in ((judge, netbeacon), ("forest", forest)):
+            said = float(page[family][column].split()[0])
+            assert said == pytest.approx(area, abs=0.0051), (family, column)
+
+
+def test_netbeacon_is_trained_as_the_model_that_ships_is() -> None:
+    facts = rows_of("netbeacon", "training.jsonl", "2026-11-27")
+    card = (ROOT / "models/packetlog/card.md").read_text()
+    (places,) = [table for table in tables(card) if table and "captures of" in table[0]]
+    captures = {row["captures of"]: int(row["captures"]) for row in places}
+    runs = ("attacks", "attacks-quiet", "attacks-forged", "services")
+    wanted = {
+        "netbeacon": sum(captures.values()),
+        "netbeacon, runs alone": sum(captures[name] for name in runs),
+    }
+    model = json.loads((ROOT / "models/packetlog/model.json").read_text())
+    assert {fact["judge"] for fact in facts} == set(wanted)
+    for fact in facts:
+        assert fact["weight"] == model["training"]["weight"]
+        assert fact["captures"] == wanted[fact["judge"]]
+        assert fact["false_alarms"] <= model["training"]["false_alarms_max"]
+        if fact["judge"] == "netbeacon":
+            shape = model["training"]["trees"], model["training"]["depth"]
+            assert (fact["trees"], fact["depth"]) == shape
+            assert set(fact["false_alarms_by_place"]) == set(captures)
+        else:
+            ships = ROOT / "bench/results/2026-11-26-amd-epyc-2-cores-packetlog-ships"
+            chosen = f"netbeacon: weight {fact['weight']:g}, threshold {fact['threshold']:.3f}, "
+            assert chosen in (ships / "heldout.md").read_text()
 
 
 def test_what_the_guide_says_of_the_log_is_measured_on_captures_that_trained_nothing() -> None:

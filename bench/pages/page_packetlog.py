@@ -10,6 +10,7 @@ from page_rows import RESULTS, ROOT, Missing, Row, number, read, table_rows
 
 FOLDER = "2026-11-22-amd-epyc-2-cores-packetlog"
 STRANGERS = "2026-11-26-amd-epyc-2-cores-packetlog-ships/strangers"
+NETBEACON = "2026-11-27-amd-epyc-2-cores-packetlog-netbeacon"
 VOLUME = "2026-11-27-amd-epyc-2-cores-packetlog-volume-strangers"
 CALIBRATE = "2026-11-27-amd-epyc-2-cores-packetlog-calibrate"
 JUDGED = "s1 and 2 other"
@@ -82,6 +83,11 @@ def kinds() -> str:
 def strangers() -> str:
     """All that `bench/evaluation/packetlog/strangers.py` prints of places that trained nothing."""
     return _printed(STRANGERS)
+
+
+def by_capture() -> str:
+    """All that `bench/evaluation/packetlog/strangers_netbeacon.py` prints of the same captures."""
+    return _printed(NETBEACON)
 
 
 def calibration() -> str:

@@ -125,6 +125,7 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "packetlog-attacks": plain(page_packetlog.attacks),
     "packetlog-kinds": plain(page_packetlog.kinds),
     "packetlog-strangers": plain(page_packetlog.strangers),
+    "packetlog-by-capture": plain(page_packetlog.by_capture),
     "packetlog-volume-captures": plain(page_packetlog.volume_captures),
     "packetlog-volume": plain(page_packetlog.volume_modes),
     "packetlog-volume-blocks": plain(page_packetlog.volume_blocks),

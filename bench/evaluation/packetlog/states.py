@@ -21,6 +21,7 @@ from pathlib import Path
 import kept_rows
 import numpy
 import places
+from by_capture import QUIET
 from sklearn.metrics import roc_auc_score
 from wirelens.learn.progress import Progress
 from wirelens.packetlog import folds, forest, rows, train, truth
@@ -36,8 +37,6 @@ SEEDS = (1, 2, 3)
 SHAPES = (Shape(3, 7), Shape(10, 10))
 FOLDS = 4
 SUMS = ("flow_", "source_")
-# Families of which most captures are one attack among other traffic, and none is a flood.
-QUIET = ("c2", "cred_access", "discovery", "exploit_lateral", "malware", "web_attack")
 
 
 @dataclass(frozen=True)

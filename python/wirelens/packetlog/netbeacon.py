@@ -159,7 +159,7 @@ class NetBeacon:
     """A forest for each phase."""
 
     def __init__(self, forests: dict[int, Forest]) -> None:
-        self._forests = forests
+        self.forests = forests
 
     @classmethod
     def grown(
@@ -182,11 +182,11 @@ class NetBeacon:
     def scores(self, values: Array) -> Array:
         """Of units the probability that they are anomalous."""
         phases = values[:, -1].astype(numpy.int64)
-        known = numpy.array(sorted(self._forests))
+        known = numpy.array(sorted(self.forests))
         # A phase of which nothing was seen in training goes on with the model before it.
         used = known[numpy.searchsorted(known, phases, side="right") - 1]
         found = numpy.zeros(len(values))
-        for phase, one in self._forests.items():
+        for phase, one in self.forests.items():
             mine = used == phase
             found[mine] = one.probabilities(values[mine])[:, 1]
         return found
