@@ -48,7 +48,7 @@ def run(*arguments: Any, status: int = 0) -> subprocess.CompletedProcess[str]:
 def full(trace: Path) -> Path:
     folder = trace.parent / "full"
     run("train", "l4s", "-r", trace, "-o", folder, "--network", "full", "--window", WINDOW,
-        "--steps", 20)  # fmt: skip
+        "--steps", 60)  # fmt: skip
     return folder
 
 

@@ -34,7 +34,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(trace: Path) -> Path:
     folder = trace.parent / "model"
-    done = run("train", "l4s", "-r", trace, "-o", folder, "--window", 24, "--steps", 30)
+    done = run("train", "l4s", "-r", trace, "-o", folder, "--window", 24, "--steps", 120)
     assert "mean error" in done.stdout and "F1 of sharp changes" in done.stdout
     return folder
 
