@@ -31,7 +31,8 @@ TIME_MAX_S = 60
 
 # Pages that begin with the line that wrote them; it is marked where it is meant to be typed.
 WRITTEN_BY = ("models/services/card.md", "models/categories/card.md", "models/devices/card.md",
-              "models/packetlog/card.md", "models/cca/card.md", "models/l4s/card.md",
+              "models/packetlog/card.md", "models/cca/card.md", "models/cca-onetap/card.md",
+              "models/l4s/card.md",
               "models/video-rate/card.md", "docs/evaluation/services.md",
               "docs/evaluation/devices.md")  # fmt: skip
 

@@ -2,8 +2,9 @@
 
     .venv/bin/python bench/evaluation/cca/onetap_ships.py OUT
 
-OUT/rows.jsonl has the scores by data set and rows of a window, OUT/networks.jsonl, which is kept
-there, those of networks that were tried on a GPU before; OUT/table.md has both as tables.
+OUT/rows.jsonl has the scores by data set and rows of a window. OUT/networks.jsonl, which is kept
+there, has those of networks that were tried on a GPU before, and OUT/baselines.jsonl those of
+models/onetap_nebby.py; OUT/table.md has all as tables.
 """
 
 import json
@@ -21,6 +22,12 @@ ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / "models/cca-onetap"
 DATA = [ROOT / "testbed/data/onetap" / name for name in ("ns3", "linux.xz")]
 NETWORKS = "networks.jsonl"
+BASELINES = "baselines.jsonl"
+METHODS = {
+    "nebby published": "Nebby's method, its constants",
+    "nebby tuned": "Nebby's method, tuned on the validation runs",
+}
+LENGTHS = (256, 512)
 
 
 def table(title: str, head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
@@ -46,15 +53,35 @@ def tried(out: Path) -> str:
     rows = [json.loads(line) for line in (out / NETWORKS).read_text().splitlines()]
     rows.sort(key=lambda row: (row["split"] != "run", -row["f1"]))
     head = [
-        "network", "inputs", "rows", "scale spread", "held out", "F1", "among the first three",
+        "network", "inputs", "filters", "rows", "scale spread", "held out", "F1",
+        "among the first three",
     ]  # fmt: skip
     return table("Networks that were tried", head, [
         [
-            row["network"], row["inputs"], str(row["rows"]), f"{row['scale_spread']:g}",
+            row["network"], row["inputs"], str(row["filters"]), str(row["rows"]),
+            f"{row['scale_spread']:g}",
             "runs" if row["split"] == "run" else "bands of rate and RTT",
             f"{row['f1']:.3f}", f"{row['top_three']:.3f}",
         ]
         for row in rows
+    ])  # fmt: skip
+
+
+def compared(out: Path, ours: Sequence[dict[str, Any]]) -> str:
+    """The model beside others, on the held-out simulated runs."""
+    kept = [json.loads(line) for line in (out / BASELINES).read_text().splitlines()]
+    rows = [row for row in kept if row.get("of") == "sequences" and row["split"] == "run"]
+    found = {("cca-onetap", row["rows"]): (row["f1"], row["top_three"]) for row in ours}
+    for row in rows:
+        method = METHODS[row["method"]]
+        found[method, row["rows_max"]] = (row["macro_f1"], row["top_3"])
+        majority = (row["majority_macro_f1"], row["majority_top_3"])
+        found["majority class", row["rows_max"]] = majority
+    head = ["method", *(f"{what}, {rows} rows" for rows in LENGTHS for what in ("F1", "first three"))]
+    methods = ("cca-onetap", *METHODS.values(), "majority class")
+    return table("Compared with other methods", head, [
+        [method, *(f"{score:.3f}" for rows in LENGTHS for score in found[method, rows])]
+        for method in methods
     ])  # fmt: skip
 
 
@@ -78,6 +105,7 @@ def main(out: Path) -> None:
     ])  # fmt: skip
     text += table("By tap", *by(rows, "places", "tap"))
     text += table("By congestion control", *by(rows, "each", "control"))
+    text += compared(out, [row for row in rows if row["data"] == "ns3"])
     (out / "table.md").write_text(text + tried(out))
 
 
