@@ -1,36 +1,46 @@
-"""Nebby's method, made again from its description, to compare a model of one tap with.
+"""Nebby's method, re-implemented from its description: a baseline for identification at one tap.
 
     .venv/bin/python models/onetap_nebby.py FOLDER > rows.jsonl
 
-Mishra, Rastogi, Joshi, Leong: Keeping an Eye on Congestion Control in the Wild with Nebby, SIGCOMM
-2024, doi 10.1145/3651890.3672223; its programs (NUS-SNL/Nebby, MIT licence) were read for the
-steps, not copied. The steps for controls that answer loss:
+FOLDER is filled by onetap_traces.py. Mishra, Rastogi, Joshi, Leong: Keeping an Eye on Congestion
+Control in the Wild with Nebby, SIGCOMM 2024, doi 10.1145/3651890.3672223. The constants are those
+of its programs (github.com/NUS-SNL/Nebby, MIT licence); no code is copied. Its steps for congestion
+controls that react to loss:
 
-1. Bytes in flight over time lose what is faster than a round trip (low pass by Fourier transform)
-   and are averaged over two.
-2. Between retransmissions 20 round trips apart lies a segment, from its low to its high.
+1. Bytes in flight over time are low-pass filtered at one round trip by Fourier transform, then
+   averaged over two.
+2. A segment is the time between retransmissions that are at least 20 round trips apart, from its
+   minimum to its maximum. The first segment is used.
 3. A segment is scaled in time and height, and polynomials of degree 1 to 3 are fitted. The degree
-   with the smallest error plus a penalty that grows with the degree decides which group of controls
-   the segment is compared with.
-4. A Gaussian of each control, over the coefficients without the constant, gives the likelihood.
+   with the smallest error plus a penalty on the degree selects the congestion controls that the
+   segment is compared with.
+4. A Gaussian for each congestion control, over the coefficients without the constant, gives the
+   likelihood.
 
-Its test for BBR looks for periods of probing and is left out, as BBR is not among the controls.
+Its test for BBR searches for periodic probing; it is left out, as no BBR is among the classes.
 
-"published" has those constants. "tuned" has, for each step, what did best on the validation part.
-Both differ from Nebby in these ways:
+Rows are printed for three methods:
 
-- Nebby sets rate, delay and buffer of its bottleneck and trains on that profile. Here paths are
-  drawn, so a control's coefficients vary with the path, and a product of rate and delay to scale by
-  is not known. The segment's own peak or range is used.
-- Nebby is just upstream of its bottleneck. Half of the places here are downstream of it, where
-  bytes in flight do not show the window and retransmissions are no repetitions. "tuned" may instead
-  take the rate times the whole round trip, and detect losses by acknowledgements that stall.
-- While losses are repaired, Nebby takes a packet off the bytes in flight for each duplicate
-  acknowledgement. A row does not count these, so the rows of a repair are bridged by a line.
-- Samples of a segment are Chebyshev nodes, where Nebby draws them at random from that density.
-- A control is compared in the group of each degree that it was seen with in training, weighed by
-  how often, where Nebby puts it in one. Nebby leaves outliers and traces without a segment
-  unclassified; here outliers are clipped, and without a segment the prior decides.
+- "published": those constants.
+- "tuned": each setting by the validation part.
+- "extended": also a mixture of Gaussians, and a segment's rise, peak and round-trip time as further
+  inputs. Nebby has no use for these, because it measures all flows with one profile of the path.
+
+All three differ from Nebby in these ways:
+
+- Nebby sets rate, delay and buffer of the bottleneck, and trains with that profile. Here paths are
+  drawn at random, so a congestion control's coefficients vary with the path, and the product of
+  rate and delay is unknown: segments are scaled by their own range or peak.
+- Nebby's tap is upstream of its bottleneck. Half of the places here are downstream, where bytes in
+  flight do not follow the window and a retransmission is the first copy that passes. The settings
+  "window" (rate times the whole round trip) and "stall" (acknowledgements that make no progress)
+  work there too.
+- During loss recovery Nebby subtracts a packet for each duplicate acknowledgement. Rows do not
+  count these, so a recovery is interpolated.
+- A segment is sampled at Chebyshev nodes; Nebby draws its samples at random with that density.
+- A segment is compared with each congestion control, weighted by how often that had the segment's
+  degree in training; Nebby assigns one degree to each. Outliers are clipped, and a sequence without
+  a segment gets the prior; Nebby leaves both unclassified.
 """
 
 import argparse
@@ -38,6 +48,7 @@ import json
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -52,30 +63,30 @@ DEGREES = (1, 2, 3)
 HEIGHT = 10.0
 """Of a scaled segment, and its duration where that is scaled too."""
 CLIP = 4.0
-"""Standard deviations beyond which a coefficient is taken as that far."""
+"""Standard deviations at which coefficients are clipped."""
 KEPT_MAX = 24
 """Of sets of segments that settings share, of up to 60 MB; the oldest is dropped."""
 FITTED_MAX = 1_500
-"""Segments that a mixture is fitted to; of more, equally many are left out between them."""
+"""Segments that a mixture is fitted to; more are thinned out evenly."""
 SEGMENTS_MIN = 20
-"""Fewer of a control and degree share the Gaussian of all controls of that degree."""
+"""With fewer of a congestion control and degree, the Gaussian of all of that degree is used."""
 ROWS_ALL = 1024
 STALL_ROWS = ROWS_PER_RTT - 1
-"""Rows with data and without progress of acknowledgements that make a loss."""
+"""Rows with data and without progress of acknowledgements that count as loss recovery."""
 
 
 EXTENTS = ("none", "length", "rise", "peak", "rtt")
-"""Length in round trips, rise as a share of the peak, peak in bytes, round trip in seconds."""
+"""Length in round trips, rise as a share of the peak, peak in bytes, round-trip time in seconds."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is tuned; as it stands, what was published."""
+    """What is tuned; the defaults are the published constants."""
 
     signal: str = "flight"
     """"flight": bytes in flight; "window": rate times the round trip on both sides of the tap."""
     losses: str = "resent"
-    """"resent": retransmitted packets; "stall": also acknowledgements that stall."""
+    """"resent": retransmitted packets; "stall": also acknowledgements without progress."""
     cutoff_rtts: float = 1.0
     """Period of the low pass; 0: none."""
     mean_rtts: float = 2.0
@@ -96,29 +107,34 @@ class Settings:
     prior: str = "uniform"
 
 
-CHOICES: dict[str, tuple[Any, ...]] = {
-    "losses": ("resent", "stall"),
-    "whole": (False, True),
-    "segments_max": (1, 3, 1000),
-    "signal": ("flight", "window"),
-    "segment_rtts_min": (3.0, 5.0, 10.0, 20.0),
-    "extent": ("none", "length"),
-    "covariance": ("diag", "full", "tied"),
-    "components": (1, 2, 4, 8),
-    "scale": ("range", "rtt", "peak"),
-    "degree_penalty": (-1.0, 0.005, 0.02, 0.1),
-    "cutoff_rtts": (0.0, 1.0, 2.0),
-    "mean_rtts": (0.0, 1.0, 2.0),
-    "combine": ("likelihood", "majority"),
-    "prior": ("uniform", "training"),
-}
+CHOICES: tuple[dict[str, tuple[Any, ...]], ...] = (
+    {"losses": ("resent", "stall")},
+    {"whole": (False, True)},
+    {"segments_max": (1, 3, 1000)},
+    {"signal": ("flight", "window")},
+    {"segment_rtts_min": (3.0, 5.0, 10.0, 20.0)},
+    {"extent": ("none", "length")},
+    {"covariance": ("diag", "full", "tied")},
+    {"components": (1, 2, 4, 8)},
+    {"scale": ("range", "rtt", "peak")},
+    {"degree_penalty": (-1.0, 0.005, 0.02, 0.1)},
+    {"cutoff_rtts": (0.0, 1.0, 2.0)},
+    {"mean_rtts": (0.0, 1.0, 2.0)},
+    {"combine": ("likelihood", "majority")},
+    {"prior": ("uniform", "training")},
+)
 """In the order in which they are tried, one after the other."""
-EXTENDED = ("covariance", "components", "scale", "degree_penalty", "prior")
-EXTENSIONS: dict[str, tuple[Any, ...]] = {
-    "extent": EXTENTS,
-    **{name: CHOICES[name] for name in EXTENDED},
-}
-"""Tried after `CHOICES`: what no trace of a single profile needs."""
+EXTENSIONS: tuple[dict[str, tuple[Any, ...]], ...] = (
+    {"extent": ("length", "peak", "rtt"), "components": (2, 8, 16), "covariance": ("full",)},
+    {"whole": (False, True)},
+    {"segment_rtts_min": (3.0, 5.0, 10.0)},
+    {"scale": ("range", "rtt", "peak")},
+    {"degree_penalty": (-1.0, 0.005, 0.02, 0.1)},
+    {"mean_rtts": (0.0, 1.0, 2.0)},
+    {"combine": ("likelihood", "majority")},
+    {"prior": ("uniform", "training")},
+)
+"""Tried after `CHOICES`. Extent and components are tried together, as neither helps alone."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +161,7 @@ def signal(values: Any, row_s: float, name: str) -> Any:
 
 
 def repairs(values: Any, losses: str) -> Any:
-    """Whether a loss is being repaired in each row."""
+    """Whether each row is in a loss recovery."""
     repaired = values[:, COLUMN["resent_packets"]] > 0.5
     if losses == "resent":
         return repaired
@@ -259,7 +275,7 @@ def fit(of: Segments, settings: Settings) -> Fits:
 
 
 class Gaussians:
-    """Of each degree and control, a mixture over scaled coefficients; most often of one Gaussian."""
+    """Of each degree and control, a mixture over scaled coefficients; of one Gaussian at first."""
 
     def __init__(self, fits: Fits, controls: Any, settings: Settings) -> None:
         self.scales: dict[int, tuple[Any, Any]] = {}
@@ -368,18 +384,13 @@ def _only(of: Segments, chosen: Any) -> Segments:
     return Segments(*(getattr(of, field.name)[chosen] for field in fields(of)))
 
 
-def tune(cases: list[Sequence]) -> Iterator[tuple[str, float, Settings]]:
-    """One setting after the other, from the published ones; by macro-F1 of sequences.
+Steps = tuple[dict[str, tuple[Any, ...]], ...]
 
-    Of the validation part of all splits, and of a third of the training part of all, so that no
-    split's test part is seen and one choice serves all.
-    """
 
-    def common(part: str) -> list[Sequence]:
-        return [case for case in cases if all(case.parts[split] == part for split in SPLITS)]
-
-    learned = [case for case in common("training") if case.run % 3 == 0]
-    checked = common("validation")
+def best_of(
+    start: Settings, steps: Steps, learned: list[Sequence], checked: list[Sequence]
+) -> tuple[float, Settings]:
+    """One step after the other; by macro-F1 of the sequences that are checked."""
     nebby = Nebby(learned + checked)
     trained, validated = np.split(np.arange(len(nebby.cases)), [len(learned)])
     truth = np.array([case.control for case in checked])
@@ -391,12 +402,31 @@ def tune(cases: list[Sequence]) -> Iterator[tuple[str, float, Settings]]:
             tried[settings] = figures(truth, scores)["macro_f1"]
         return tried[settings]
 
-    best = Settings()
-    yield "published", value(best), best
-    for method, choices in (("tuned", CHOICES), ("extended", EXTENSIONS)):
-        for name, values in choices.items():
-            best = max((replace(best, **{name: value}) for value in values), key=value)
-        yield method, value(best), best
+    best = start
+    for step in steps:
+        together = [dict(zip(step, values, strict=True)) for values in product(*step.values())]
+        best = max((replace(best, **one) for one in together), key=value)
+    return value(best), best
+
+
+def tune(cases: list[Sequence]) -> Iterator[tuple[str, float, Settings]]:
+    """Settings by what is in the validation part of each split, from what is in each training part.
+
+    So no split's test part is seen, and one choice serves all. A third of the training runs
+    suffices for a Gaussian, not for a mixture.
+    """
+
+    def common(part: str, every: int = 1) -> list[Sequence]:
+        parts = [case for case in cases if all(case.parts[split] == part for split in SPLITS)]
+        return [case for case in parts if case.run % every == 0]
+
+    best, checked = Settings(), common("validation")
+    stages: tuple[tuple[str, Steps, int], ...] = (
+        ("published", (), 3), ("tuned", CHOICES, 3), ("extended", EXTENSIONS, 1),
+    )  # fmt: skip
+    for method, steps, every in stages:
+        value, best = best_of(best, steps, common("training", every), checked)
+        yield method, value, best
 
 
 def compare(nebby: Nebby, split: str, settings: Settings) -> Iterator[dict[str, Any]]:

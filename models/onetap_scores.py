@@ -1,8 +1,7 @@
-"""The parts and the scores by which models of one tap are compared; see onetap_traces.py.
+"""Training, validation and test parts of the rows of onetap_traces.py, and scores of a model.
 
-A part is drawn by run, so that all flows and places of a run are in one. The split "grid" holds out
-bands of rates and round trips instead, which shows what a model does on paths between those that it
-was trained on.
+A part is drawn by run, so that all flows and places of a run are in the same part. The split "grid"
+holds out bands of rates and round-trip times instead: paths between those seen in training.
 """
 
 import random
@@ -69,7 +68,8 @@ def sequences(folder: Path) -> Iterator[Sequence]:
 
 
 def figures(truth: Any, scores: Any) -> dict[str, float]:
-    """Of scores, cases × controls: F1 as the mean over the controls, and the true one's rank."""
+    """Macro-F1 and the share of cases with the label among the first 1 and 3; scores are cases ×
+    congestion controls."""
     order = np.argsort(-scores, axis=1, kind="stable")
     first = order[:, 0]
     f1 = []
@@ -85,9 +85,9 @@ def figures(truth: Any, scores: Any) -> dict[str, float]:
 def score_rows(
     tested: list[Sequence], scores: Any, trained: list[Sequence]
 ) -> Iterator[dict[str, Any]]:
-    """Figures of all sequences, of those of each place, and of flows, with the majority's.
+    """Figures of all sequences, of each place, and of flows, and of the majority-class baseline.
 
-    A flow's scores are the means over its places. `scores` are log-probabilities.
+    `scores` are log-probabilities; a flow's are the means over its places.
     """
     truth = np.array([sequence.control for sequence in tested])
     common = Counter(sequence.control for sequence in trained)
