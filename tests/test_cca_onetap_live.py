@@ -39,5 +39,5 @@ def test_flows_of_one_interface_get_their_controls(tmp_path: Path) -> None:
         assert len(own) >= LOOKED_AT_S - 2
         right = [row for row in own if flow.control in (row["likeliest"] or "")]
         assert len(right) > len(own) / 2, [row["likeliest"] for row in own]
-        wrong = [row["control"] for row in own if row["control"] not in (None, flow.control)]
-        assert len(wrong) <= len(own) / 2, wrong
+        named = [row["control"] for row in own if row["control"]]
+        assert named.count(flow.control) >= len(named) / 2, named

@@ -63,8 +63,8 @@ fn tell(model: &Model, slots: usize, numbers: &[u8], scratch: &mut Scratch) {
     }
     let values = numbers.iter().copied().chain([1]).cycle();
     let rows: Vec<f32> = values.map(|value| f32::from(value) * 1500.0).take(count).collect();
-    let told = model.tell(&rows, scratch);
-    assert_eq!(told, model.tell(&rows, &mut Scratch::default()));
+    let told = model.tell(&rows, 1, scratch);
+    assert_eq!(told, model.tell(&rows, 1, &mut Scratch::default()));
     // Weights whose products are beyond any number tell nothing.
     let Some(told) = told else { return };
     assert_eq!(told.slots, slots);

@@ -30,7 +30,6 @@ class Features(Protocol):
     def _options(self) -> "FeatureOptions": ...
 
 
-
 def load(
     path: str | os.PathLike[str],
     features: Features,

@@ -123,7 +123,7 @@ def one(asked: argparse.Namespace, seed: int, arm: str) -> dict[str, object]:
         pairs = zip(classes, CONTROLS, strict=True)
         right = sum(name == control for name, control in pairs) / len(CONTROLS)
     row: dict[str, object] = {
-        "seed": seed, "arm": arm, "rtt_ms": rtts, "named_right": right, "said": names,
+        "seed": seed, "arm": arm, "rtt_ms": rtts, "named_right": right, "said": None if arm in ("none", "model") else names,
         "classes": classes,
         "moved_again": again,
     }  # fmt: skip

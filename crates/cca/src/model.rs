@@ -207,7 +207,8 @@ impl Model {
     pub fn looked_at(&self) -> Span {
         let rows = self.networks.last().map_or(0, |network| network.slots);
         let row_ns = match self.rows_per_rtt {
-            Some(rows) => self.rtt_max().as_ns() / i64::from(rows),
+            // Rows are whole slots, and may be rounded up to them.
+            Some(rows) => self.rtt_max().as_ns() / i64::from(rows) + self.clock.length().as_ns(),
             None => self.clock.length().as_ns(),
         };
         Span::from_ns(i64::try_from(rows).unwrap_or(i64::MAX).saturating_mul(row_ns))

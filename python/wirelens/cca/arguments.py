@@ -200,8 +200,15 @@ def eval_model(asked: argparse.Namespace) -> "Model":
 def onetap_eval_request(asked: argparse.Namespace, model: "Model") -> "onetap_evaluate.Request":
     """What was typed as what is asked of an evaluation for one tap."""
     from wirelens.cca.onetap import evaluate
+    from wirelens.cca.onetap.rows import INPUTS, ROWS_PER_RTT
 
     _refuse(asked, ("per_flow", "share", "seed"), "one tap")
+    if tuple(model.inputs) != INPUTS or model.rows_per_rtt != ROWS_PER_RTT or not model.levels:
+        raise OptionError(
+            f"--model {asked.model}: inputs {', '.join(model.inputs)}, rows_per_rtt "
+            f"{model.rows_per_rtt}, levels {model.levels}; wanted: a model of "
+            "`wirelens train cca --taps 1`"
+        )
     return evaluate.Request(model, asked.read, asked.held_out, asked.output)
 
 

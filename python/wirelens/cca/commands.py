@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from wirelens.cca import arguments as typed
 from wirelens.cca import evaluate, train
+from wirelens.cca.flight import flight_inputs
 from wirelens.cca.onetap import evaluate as onetap_evaluate
 from wirelens.cca.onetap import train as onetap_train
 from wirelens.learn.progress import Progress
@@ -26,7 +27,7 @@ def trained(asked: Namespace, words: Sequence[str], progress: Progress) -> str:
 def evaluated(asked: Namespace, progress: Progress) -> str:
     """A model's scores, as Markdown."""
     model = typed.eval_model(asked)
-    if model.levels:
+    if set(model.inputs) <= set(flight_inputs()):
         request = typed.onetap_eval_request(asked, model)
         return onetap_evaluate.table(onetap_evaluate.evaluate(request, progress))
     rows = evaluate.evaluate(typed.eval_request(asked, model), progress)

@@ -123,8 +123,7 @@ def read_packets(
     if "latency_ns" in names and "community_id" in names:
         return _of_capture(path, one_way)
     raise TraceError(
-        f"{path}: columns {', '.join(names[:6])} …; "
-        "wanted: those of `wirelens latency --by packet`"
+        f"{path}: columns {', '.join(names[:6])} …; wanted: those of `wirelens latency --by packet`"
     )
 
 

@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &InputsArguments) -> Result<(), Failure> {
         for way in &ways {
             let rows =
                 pair.fill(way, period, inputs, model.rules()).map_err(|e| e.name().to_owned())?;
-            named += usize::from(model.tell(rows, &mut scratch).is_some());
+            named += usize::from(model.tell(rows, 1, &mut scratch).is_some());
         }
         print("inputs and controls", arguments, watch, named as f64);
         if named != ways.len() {

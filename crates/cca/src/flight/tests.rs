@@ -404,6 +404,14 @@ fn a_round_trip_is_above_the_least_of_its_connection() {
     flow.add(clock(), &opening(4_000, 3_000_000_000));
     flow.add(clock(), &data(4_001, 3_000_000_001, 10));
     assert_eq!(flow.open().unwrap().rtt_least_ns, 0, "another connection");
+    slots.extend(flow.open().copied());
+    let of = |slots: &[FlightSlot]| {
+        let start = clock().slot(Timestamp::from_ns(0));
+        FlightPeriod::of(way(), Period { start, len: 100 }, slots).unwrap().rtt_inflation_s
+    };
+    assert_eq!(of(&slots), None, "it was not timed yet, whatever the one before was");
+    slots.pop();
+    assert!(of(&slots).is_some());
 }
 
 #[test]

@@ -327,8 +327,6 @@ impl FlightPeriod {
             return None;
         }
         let is_timed = total.rtt.count > 0;
-        let least_ns = inside.last().map_or(0, |last| last.rtt_least_ns);
-        let above_least = || (total.rtt.mean_s() - rtt_s(least_ns.into(), 1)).max(0.0);
         Some(Self {
             way,
             sent_bytes,
@@ -338,10 +336,20 @@ impl FlightPeriod {
             flight,
             rtt_s: is_timed.then(|| total.rtt.mean_s()),
             rtt_min: is_timed.then(|| Span::from_ns(total.rtt_min_ns.into())),
-            rtt_inflation_s: is_timed.then(above_least),
+            rtt_inflation_s: inflation_s(inside),
             upstream_rtt_s: (total.upstream.count > 0).then(|| total.upstream.mean_s()),
         })
     }
+}
+
+/// How far the mean time of the connection that is the last in these slots is above its least;
+/// `None` before it was timed.
+fn inflation_s(slots: &[FlightSlot]) -> Option<f64> {
+    let began = slots.iter().rposition(FlightSlot::began).unwrap_or(0);
+    let own = slots.get(began..).unwrap_or_default();
+    let (rtt, least_ns) = (Total::of(own).rtt, own.last()?.rtt_least_ns);
+    let is_timed = rtt.count > 0 && least_ns > 0;
+    is_timed.then(|| (rtt.mean_s() - rtt_s(least_ns.into(), 1)).max(0.0))
 }
 
 /// Some slots together.

@@ -52,8 +52,8 @@ pub struct CcaArguments {
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,
-    /// Identify congestion controls with this model: `cca`, the shipped one, or a folder written by
-    /// `wirelens train cca`
+    /// Identify congestion controls with this model: the shipped ones, `cca` (two taps) or
+    /// `cca-onetap` (a single tap), or a folder written by `wirelens train cca`
     #[arg(short = 'm', long, value_name = "DIR")]
     pub model: Option<PathBuf>,
     /// Reporting interval

@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,19 @@ def find_sets(places: Sequence[Path], show: Show = lambda done, total: None) -> 
     OptionError
         If a place has none, or one is damaged.
     """
-    counts = Counter(places)
+    counts = Counter(place.resolve() for place in places)
     return [
-        DataSet(place.absolute().name.removesuffix(".xz"), _find(place, show), times)
-        for place, times in counts.items()
+        DataSet(name, _find(place, show), times)
+        for name, (place, times) in zip(_names(list(counts)), counts.items(), strict=True)
+    ]
+
+
+def _names(places: Sequence[Path]) -> list[str]:
+    """A name for each: its last part, after the folder it is in where several have the same."""
+    short = [place.name.removesuffix(".xz") for place in places]
+    return [
+        name if short.count(name) == 1 else str(place.with_name(name))
+        for name, place in zip(short, places, strict=True)
     ]
 
 
@@ -89,7 +99,7 @@ def read_run(folder: Path) -> Run:
     Raises
     ------
     OptionError
-        If it has no captures, or `flows.tsv` lacks a column.
+        If it has no captures, or `flows.tsv` lacks a column or has a line that is no flow.
     """
     captures = [path for path in sorted(folder.iterdir()) if path.name.endswith(CAPTURES)]
     if not captures:
@@ -107,16 +117,23 @@ def read_run(folder: Path) -> Run:
 
 
 def _labels(path: Path) -> dict[FlowWay, str]:
-    with path.open() as file:
+    with path.open(errors="replace") as file:
         reader = csv.DictReader(file, delimiter="\t")
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
         if missing:
             raise OptionError(f"{path}: no column {missing[0]}; wanted: {', '.join(COLUMNS)}")
         found = {}
         for row in reader:
-            source, destination = int(row["src_port"]), int(row["dst_port"])
-            way = FlowWay(row["src_ip"], source, row["dst_ip"], destination)
-            found[way] = row["label"]
+            try:
+                ends = [str(ip_address(row[f"{end}_ip"])) for end in ("src", "dst")]
+                ports = [int(row[f"{end}_port"]) for end in ("src", "dst")]
+            except (TypeError, ValueError) as error:
+                wanted = "two addresses, two ports and a label"
+                text = f"{path}:{reader.line_num}: {error}; wanted: {wanted}"
+                raise OptionError(text) from error
+            if not row["label"]:
+                raise OptionError(f"{path}:{reader.line_num}: no label; wanted: one in each line")
+            found[FlowWay(ends[0], ports[0], ends[1], ports[1])] = row["label"]
         return found
 
 

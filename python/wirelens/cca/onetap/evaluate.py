@@ -98,8 +98,9 @@ def scores(network: Network, windows: Windows) -> Array:
 
 
 def inside(model: Model, windows: Windows) -> Array:
-    """Which windows are inside the range of training."""
-    assert model.trained_on is not None, "a model of one tap has a range"
+    """Which windows are inside the range of training, where the model has one."""
+    if model.trained_on is None:
+        return numpy.ones(len(windows), bool)
     rate, rtt = model.trained_on["rate_bit"], model.trained_on["rtt_s"]
     rates, rtts = windows.rate_bit(), windows.rtt_s()
     return (rate[0] <= rates) & (rates <= rate[1]) & (rtt[0] <= rtts) & (rtts <= rtt[1])

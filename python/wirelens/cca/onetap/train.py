@@ -92,9 +92,9 @@ def _check(split: Split, controls: Sequence[str], longest: int) -> None:
         raise OptionError(f"controls {controls}; wanted: flows of two or more that differ")
     for part, name in ((split.train, "train"), (split.validation, "validate")):
         long = [series for run in part for series in run.series if len(series.values) >= longest]
-        if not long:
+        if len(long) < 2:
             raise OptionError(
-                f"{len(part)} runs to {name}, none with a flow of {longest} rows "
+                f"{len(part)} runs to {name}, with {len(long)} flows at a tap of {longest} rows "
                 f"({longest // ROWS_PER_RTT} RTTs); wanted: more runs or longer ones; names of "
                 "runs decide which train, which validate and which are held out"
             )
