@@ -26,6 +26,7 @@ BASELINES = "baselines.jsonl"
 METHODS = {
     "nebby published": "Nebby's method, its constants",
     "nebby tuned": "Nebby's method, tuned on the validation runs",
+    "nebby extended": "the same with mixtures and further features",
 }
 LENGTHS = (256, 512)
 
@@ -77,10 +78,8 @@ def compared(out: Path, ours: Sequence[dict[str, Any]]) -> str:
         found[method, row["rows_max"]] = (row["macro_f1"], row["top_3"])
         majority = (row["majority_macro_f1"], row["majority_top_3"])
         found["majority class", row["rows_max"]] = majority
-    head = [
-        "method",
-        *(f"{what}, {rows} rows" for rows in LENGTHS for what in ("F1", "first three")),
-    ]
+    scores = ("F1", "first three")
+    head = ["method", *(f"{name}, {rows} rows" for rows in LENGTHS for name in scores)]
     methods = ("cca-onetap", *METHODS.values(), "majority class")
     return table("Compared with other methods", head, [
         [method, *(f"{score:.3f}" for rows in LENGTHS for score in found[method, rows])]
