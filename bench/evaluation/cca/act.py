@@ -122,8 +122,9 @@ def one(asked: argparse.Namespace, seed: int, arm: str) -> dict[str, object]:
     if classes is not None:
         pairs = zip(classes, CONTROLS, strict=True)
         right = sum(name == control for name, control in pairs) / len(CONTROLS)
+    said = None if arm in ("none", "model") else names
     row: dict[str, object] = {
-        "seed": seed, "arm": arm, "rtt_ms": rtts, "named_right": right, "said": None if arm in ("none", "model") else names,
+        "seed": seed, "arm": arm, "rtt_ms": rtts, "named_right": right, "said": said,
         "classes": classes,
         "moved_again": again,
     }  # fmt: skip

@@ -4,7 +4,7 @@
 
 OUT/rows.jsonl has the scores by data set and rows of a window. OUT/networks.jsonl, which is kept
 there, has those of networks that were tried on a GPU before, and OUT/baselines.jsonl those of
-models/onetap_nebby.py; OUT/table.md has all as tables.
+onetap_nebby.py; OUT/table.md has all as tables.
 """
 
 import json

@@ -286,8 +286,10 @@ fn cca_one_tap() -> Columns {
             Value::F64(0.0),
             Value::F64(0.0234),
             Value::F64(0.02),
+            Value::F64(0.0034),
         ]);
-        row.extend(control(at));
+        let [name, confidence, unnamed] = control(at);
+        row.extend([name, confidence, Value::Str("bbr 0.97, vegas 0.01"), unnamed]);
         row
     };
     rows(CCA_ONE_TAP, (0..30).flat_map(|period| (0..4).map(move |at| (period, at))).map(row))

@@ -1,8 +1,8 @@
 """Nebby's method, re-implemented from its description: a baseline for identification at one tap.
 
-    .venv/bin/python models/onetap_nebby.py FOLDER > rows.jsonl
+    .venv/bin/python bench/evaluation/cca/onetap_nebby.py FOLDER > rows.jsonl
 
-FOLDER is filled by onetap_traces.py. Mishra, Rastogi, Joshi, Leong: Keeping an Eye on Congestion
+FOLDER is filled by models/onetap_traces.py. Mishra, Rastogi, Joshi, Leong: Keeping an Eye on Congestion
 Control in the Wild with Nebby, SIGCOMM 2024, doi 10.1145/3651890.3672223. The constants are those
 of its programs (github.com/NUS-SNL/Nebby, MIT licence); no code is copied. Its steps for congestion
 controls that react to loss:
@@ -45,12 +45,15 @@ All three differ from Nebby in these ways:
 
 import argparse
 import json
+import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "models"))
 
 import numpy as np
 from onetap_scores import COLUMN, SPLITS, Sequence, figures, score_rows, sequences

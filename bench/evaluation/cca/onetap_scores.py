@@ -5,11 +5,14 @@ holds out bands of rates and round-trip times instead: paths between those seen 
 """
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "models"))
 
 import numpy as np
 from onetap_traces import CONTROLS, INPUTS, PLACES, read
