@@ -3,9 +3,9 @@
     .venv/bin/python bench/evaluation/cca/onetap_nebby.py FOLDER > rows.jsonl
 
 FOLDER is filled by models/onetap_traces.py. Mishra, Rastogi, Joshi, Leong: Keeping an Eye on
-Congestion Control in the Wild with Nebby, SIGCOMM 2024, doi 10.1145/3651890.3672223. The constants
-are those of its programs (github.com/NUS-SNL/Nebby, MIT licence); no code is copied. Its steps for
-congestion controls that react to loss:
+Congestion Control in the Wild with Nebby, SIGCOMM 2024. The constants are those of its
+programs (NUS-SNL/Nebby, MIT licence, read in the fork jrcks/Nebby); no code is copied. Its steps
+for congestion controls that react to loss:
 
 1. Bytes in flight over time are low-pass filtered at one round trip by Fourier transform, then
    averaged over two.
