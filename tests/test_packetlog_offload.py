@@ -137,10 +137,10 @@ def test_merged_and_unmerged_traffic_is_marked_at_the_same_rate(
 def test_live_traffic_is_marked_alike_with_offloads_on_and_off() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, for a network of its own")
-    with_offloads, said = offload.measure(PROGRAM, has_offloads=True, visits=40, transfer_s=1)
+    with_offloads, said = offload.measure(PROGRAM, has_offloads=True, visits=40, transfer_s=2)
     assert "offloads are on (GRO, TSO, GSO)" in said
     assert re.search(r"\d+ merged frames \(offloads\), classified as the \d+ packets", said)
-    without, quiet = offload.measure(PROGRAM, has_offloads=False, visits=40, transfer_s=1)
+    without, quiet = offload.measure(PROGRAM, has_offloads=False, visits=40, transfer_s=2)
     assert "offloads are on" not in quiet and "merged frames" not in quiet
     rates = offload.rates(with_offloads)[1], offload.rates(without)[1]
     assert with_offloads["merged"]["packets"] > 100
