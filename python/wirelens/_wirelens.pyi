@@ -273,7 +273,9 @@ class Forest:
     def tree_count(self) -> int: ...
     @property
     def numbers(self) -> list[str]: ...
-    def score(self, records: bytes, packet_count: int, numbers: bytes | None = None) -> bytes: ...
+    def score(
+        self, records: bytes, packet_count: int, numbers: bytes | None = None
+    ) -> bytes: ...
 
 @final
 class FirstRows:
@@ -317,7 +319,6 @@ def evidence_words() -> tuple[list[str], list[str]]: ...
 def name_evidence(
     inputs: InputOptions, evidence: EvidenceOptions, options: FirstOptions
 ) -> Reader: ...
-
 class OnnxOptions(TypedDict):
     columns: list[str]
     class_count: int
@@ -350,7 +351,6 @@ def window_schema(options: FeatureOptions, every_ns: int) -> tuple[str, str]: ..
 def windows(
     inputs: InputOptions, asked: FeatureOptions, every_ns: int, options: FirstOptions
 ) -> Reader: ...
-
 @final
 class PacketForests:
     """A model of the packet log, ready to score."""
@@ -394,14 +394,12 @@ def slot_inputs() -> list[str]: ...
 def latency_numbers() -> tuple[int, list[str], int, list[str]]: ...
 def latency_rows(packets: bytes, batch_packets: int, batch_span_ns: int) -> dict[str, bytes]: ...
 def predict_latencies(
-    model: bytes | tuple[bytes, bytes], packets: bytes, *, tune: tuple[int, int, int] | None = None
+    model: bytes | tuple[bytes, bytes], packets: bytes, *,
+    tune: tuple[int, int, int] | None = None
 ) -> bytes: ...
 def simulate(
-    scenario: str,
-    *,
-    trace: str | os.PathLike[str] | None = None,
-    journal: str | os.PathLike[str] | None = None,
-    model: bytes | tuple[bytes, bytes] | None = None,
+    scenario: str, *, trace: str | os.PathLike[str] | None = None,
+    journal: str | os.PathLike[str] | None = None, model: bytes | tuple[bytes, bytes] | None = None,
     tune_ns: int | None = None,
 ) -> str: ...
 def slot_windows(

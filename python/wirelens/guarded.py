@@ -37,7 +37,8 @@ def run(package: str, prepare: Callable[[], Preparation], if_interrupted: str) -
         if error.name is None or error.name.startswith("wirelens"):
             raise
         print(
-            f"error: {package} needs {error.name}, which is not installed; {install_line('train')}",
+            f"error: {package} needs {error.name}, which is not installed; "
+            f"{install_line('train')}",
             file=sys.stderr,
         )
         return 1

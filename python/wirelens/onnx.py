@@ -30,6 +30,7 @@ class Features(Protocol):
     def _options(self) -> "FeatureOptions": ...
 
 
+
 def load(
     path: str | os.PathLike[str],
     features: Features,

@@ -183,7 +183,9 @@ def train(request: Request, progress: Progress) -> Outcome:
         trained = _one(request, controls, trained_on, held, duration, progress)
         networks.append(learn.calibrated(trained, held, request.unknown_below, length[1]))
         found[duration] = trained.f1(held)
-        progress.tell(f"{duration}: F1 {found[duration]:.3f} on {len(held)} validation intervals")
+        progress.tell(
+            f"{duration}: F1 {found[duration]:.3f} on {len(held)} validation intervals"
+        )
     judging = [runs[number] for number in held_runs]
     voting = _voting(request, networks, judging, controls, progress)
     training: dict[str, Any] = {

@@ -156,4 +156,6 @@ def check_free(folder: Path, force: bool) -> None:
             f"{folder}: exists and is not a cascade; wanted: a new name for the model's folder"
         )
     if not force:
-        raise OutputExistsError(f"{folder}: exists; give another name, or --force to replace it")
+        raise OutputExistsError(
+            f"{folder}: exists; give another name, or --force to replace it"
+        )

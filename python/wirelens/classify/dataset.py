@@ -476,12 +476,16 @@ def _no_labels(source: Source, found: Matching, names: Sequence[str]) -> OptionE
 
 def _forget(found: Matching, rows: Array) -> None:
     """Takes the labels of some flows away."""
-    found.labels = [None if gone else label for label, gone in zip(found.labels, rows, strict=True)]
+    found.labels = [
+        None if gone else label for label, gone in zip(found.labels, rows, strict=True)
+    ]
 
 
 def _families(source: Source, found: Matching, files: Sequence[int]) -> list[str]:
     """The family of each flow, by its label's row or by its capture."""
-    return [own or source.families[file] for own, file in zip(found.families, files, strict=True)]
+    return [
+        own or source.families[file] for own, file in zip(found.families, files, strict=True)
+    ]
 
 
 def _others_unknown(

@@ -123,7 +123,8 @@ def read_packets(
     if "latency_ns" in names and "community_id" in names:
         return _of_capture(path, one_way)
     raise TraceError(
-        f"{path}: columns {', '.join(names[:6])} …; wanted: those of `wirelens latency --by packet`"
+        f"{path}: columns {', '.join(names[:6])} …; "
+        "wanted: those of `wirelens latency --by packet`"
     )
 
 

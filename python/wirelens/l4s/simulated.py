@@ -176,7 +176,9 @@ class Summary:
         groups = [Group(delays=_delays(of), **_fields(Group, of)) for of in found["groups"]]
         tunings = Tunings(**found["tunings"]) if "tunings" in found else None
         steered = SteeringCounts(**found["steered"])
-        return cls(found["seconds"], queues["l4s"], queues["classic"], groups, steered, tunings)
+        return cls(
+            found["seconds"], queues["l4s"], queues["classic"], groups, steered, tunings
+        )
 
 
 def _delays(found: Mapping[str, Any]) -> Delays:
@@ -217,5 +219,7 @@ def simulate(
     if tune is not None and not 0 < tune <= _TUNE_MAX_S:
         raise OptionError(f"tune: {tune}; wanted: seconds, more than 0, at most {_TUNE_MAX_S}")
     tune_ns = None if tune is None else max(round(tune * _NS), 1)
-    found = _wirelens.simulate(text, trace=trace, journal=journal, model=content, tune_ns=tune_ns)
+    found = _wirelens.simulate(
+        text, trace=trace, journal=journal, model=content, tune_ns=tune_ns
+    )
     return Summary.read(found)

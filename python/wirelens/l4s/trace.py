@@ -58,5 +58,6 @@ def _check(path: Path, head: bytes, size: int) -> None:
     rest = (size - len(MAGIC)) % _RECORD_LEN
     if rest:
         raise TraceError(
-            f"{path}: ends {rest} bytes into a record of {_RECORD_LEN}; wanted: a complete trace"
+            f"{path}: ends {rest} bytes into a record of {_RECORD_LEN}; "
+            "wanted: a complete trace"
         )

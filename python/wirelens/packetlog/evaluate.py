@@ -186,3 +186,4 @@ def tuned_netbeacon(
              "false_alarms": chosen.false_alarms, "mean_known": chosen.mean_known,
              "mean_unseen": chosen.mean_unseen}  # fmt: skip
     return lambda capture, _: grown.marked(capture, chosen.threshold), facts
+

@@ -161,7 +161,9 @@ def cross(
     return CrossValidation(seen, unseen if folds.left_out else None)
 
 
-def _judged(rows: Rows, is_used: Array, asked: Array, how: tuple[float, Shape, int]) -> Array:
+def _judged(
+    rows: Rows, is_used: Array, asked: Array, how: tuple[float, Shape, int]
+) -> Array:
     weight, shape, seed = how
     return grown(rows, is_used, weight, shape, seed).probabilities(rows.values[asked])[:, 1]
 

@@ -65,7 +65,9 @@ class Part:
     kept_packets: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
-def parts(capture: Capture, found: Truth, sizes: Array, marks: dict[str, Array]) -> list[Part]:
+def parts(
+    capture: Capture, found: Truth, sizes: Array, marks: dict[str, Array]
+) -> list[Part]:
     """Adds up what judges marked of a capture."""
     kept = kept_lens(sizes)
     keys = found.codes.astype(numpy.int64) * len(found.roles) + found.role_codes

@@ -173,7 +173,9 @@ class NetBeacon:
         for phase in (0, *PHASES):
             mine = is_used & (phases == phase)
             if mine.any():
-                found = forest.grow(rows.values[mine], classes[mine], weights[mine], 2, shape, seed)
+                found = forest.grow(
+                    rows.values[mine], classes[mine], weights[mine], 2, shape, seed
+                )
                 forests[phase] = forest.exported(found)
         return cls(forests)
 
@@ -195,6 +197,8 @@ class NetBeacon:
         return (self.scores(found.values) > threshold)[found.unit_of]
 
 
-def judged(rows: Rows, is_used: Array, asked: Array, how: tuple[float, Shape, int]) -> Array:
+def judged(
+    rows: Rows, is_used: Array, asked: Array, how: tuple[float, Shape, int]
+) -> Array:
     """Scores of rows by forests that were grown on others: what folds want."""
     return NetBeacon.grown(rows, is_used, *how).scores(rows.values[asked])

@@ -224,7 +224,6 @@ def told(rows: Rows, weight: float, crossed: CrossValidation, alarms_max: float 
     marked = crossed.known > at
     weights = rows.counts * marked
     right = float(weights[rows.is_anomalous].sum())
-
     def of_attacks(scores: Array) -> dict[str, float]:
         found = folds.recalls(rows, scores > at)
         attacks = {label: recall for label, recall in found.items() if label != unknown.DRAWN}
