@@ -25,9 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from wirelens.cca import FlightFlow, flight_slots, flight_windows, row_slots
+from wirelens.cca import flight_slots
+from wirelens.cca.intervals import SETTLED_S
 from wirelens.cca.onetap import rows as packing
-from wirelens.cca.onetap.captures import find_sets
+from wirelens.cca.onetap.captures import SLOT, find_sets, rows_of
+from wirelens.cca.onetap.rows import ROWS_MIN, ROWS_PER_RTT
 
 PROGRAM = Path("target/ns3/onetap")
 CONTROLS = (
@@ -40,12 +42,9 @@ INPUTS = (
     "flight_bytes", "sent_bytes", "flight_max_bytes", "acked_bytes", "resent_packets", "rtt_s",
     "upstream_rtt_s",
 )  # fmt: skip
-SLOT = "1ms"
-ROWS_PER_RTT = 4
-ROWS_MIN, ROWS_MAX = 256, 1024
-"""Of a flow at a place: shorter ones are left out, of longer ones a part is kept."""
+ROWS_MAX = 1024
+"""Of a flow at a place; of longer ones a part is kept."""
 SEED = 2_500_000
-SETTLED_S = 2.0
 PACKETS_MAX = 200_000
 """Of a run; a faster path is simulated for a shorter time."""
 
@@ -108,18 +107,6 @@ def _arguments(path: dict[str, Any]) -> list[str]:
     return numbers + ["flow=" + ",".join(str(flow[key]) for key in keys) for flow in path["flows"]]
 
 
-def rows_of(flow: FlightFlow, dice: random.Random) -> tuple[Any, float] | None:
-    """Rows × inputs from any moment on, and how long a row is, in seconds."""
-    row = row_slots(flow, flow.last_slot, slot=SLOT, rows_per_rtt=ROWS_PER_RTT)
-    first = flow.first_slot + round(SETTLED_S * 1000)
-    if row is None or flow.last_slot - first < ROWS_MIN * row:
-        return None
-    count = min(ROWS_MAX, (flow.last_slot - first) // row)
-    start = dice.randint(first, flow.last_slot - count * row)
-    seen = flight_windows(flow, [start], count, row_slots=row, inputs=INPUTS)
-    return (np.asarray(seen.values)[0], row / 1000) if seen.missing == (None,) else None
-
-
 def make(number: int, folder: Path) -> None:
     """Simulates a run and keeps its rows."""
     output = folder / f"{number:05}.xz"
@@ -138,7 +125,8 @@ def make(number: int, folder: Path) -> None:
     for place, tap in zip(PLACES, taps, strict=True):
         for way, flow in tap.items():
             at = way.dst_port - 5001
-            found = rows_of(flow, dice) if 0 <= at < len(path["flows"]) else None
+            is_ours = 0 <= at < len(path["flows"])
+            found = rows_of(flow, dice, INPUTS, ROWS_MAX) if is_ours else None
             if found is None:
                 continue
             values, row_s = found

@@ -241,7 +241,8 @@ def one(
         "train_cpu_s": round(time.process_time() - began, 1),
     }  # fmt: skip
     slots = both.train.values.shape[1] * both.row_slots
-    temperature = learn.temperature(trained, both.watched)
+    scores = trained.scores(both.watched).astype(float)
+    temperature = learn.temperature(scores, learn.labels(both.watched, trained.controls))
     return Voter(trained, slots, both.row_slots, temperature), facts
 
 

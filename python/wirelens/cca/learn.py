@@ -130,10 +130,8 @@ def _clipped(network: Any) -> Any:
     return list(network.parameters())
 
 
-def temperature(trained: TrainedNetwork, watched: Intervals) -> float:
+def temperature(scores: Array, truth: Array) -> float:
     """Divided by it, scores make intervals that were not trained on most likely."""
-    scores = trained.scores(watched).astype(float)
-    truth = labels(watched, trained.controls)
 
     def surprise(temperature: float) -> float:
         return _surprise(scores / temperature, truth)
@@ -148,7 +146,8 @@ def calibrated(
     blocks, head = trained.network.folded()
     slots = watched.values.shape[1] * row_slots
     pool = trained.network.pool_len
-    found = temperature(trained, watched)
+    scores = trained.scores(watched).astype(float)
+    found = temperature(scores, labels(watched, trained.controls))
     return Network(slots, pool, blocks, head, found, unknown_below, row_slots)
 
 

@@ -149,38 +149,31 @@ class Model:
 
     def metadata(self) -> dict[str, Any]:
         """What is no tensor."""
-        rtt: dict[str, Any] = {}
-        rtt |= {} if self.rows_per_rtt is None else {"rows_per_rtt": self.rows_per_rtt}
+        rtt = {} if self.rows_per_rtt is None else {"rows_per_rtt": self.rows_per_rtt}
+        levels = {"levels": True} if self.levels else {}
         votes = {} if self.voting is None else {"votes": asdict(self.voting)}
         trained = {} if self.trained_on is None else {"range": self.trained_on}
         most = {} if self.confidence_max is None else {"confidence_max": self.confidence_max}
-        rtt |= {"levels": True} if self.levels else {}
-        return (
-            rtt
-            | votes
-            | trained
-            | most
-            | {
-                "format": FORMAT,
-                "controls": list(self.controls),
-                "inputs": list(self.inputs),
-                "slot_ns": self.slot_ns,
-                "passed": self.passed,
-                "shares": list(self.shares),
-                "networks": [
-                    {
-                        "slots": network.slots,
-                        "row_slots": network.row_slots,
-                        "pool_len": network.pool_len,
-                        "blocks": len(network.blocks),
-                        "temperature": network.temperature,
-                        "unknown_below": network.unknown_below,
-                    }
-                    for network in self.networks
-                ],
-                "training": self.training,
-            }
-        )
+        return rtt | levels | votes | trained | most | {
+            "format": FORMAT,
+            "controls": list(self.controls),
+            "inputs": list(self.inputs),
+            "slot_ns": self.slot_ns,
+            "passed": self.passed,
+            "shares": list(self.shares),
+            "networks": [
+                {
+                    "slots": network.slots,
+                    "row_slots": network.row_slots,
+                    "pool_len": network.pool_len,
+                    "blocks": len(network.blocks),
+                    "temperature": network.temperature,
+                    "unknown_below": network.unknown_below,
+                }
+                for network in self.networks
+            ],
+            "training": self.training,
+        }
 
     def tensors(self) -> dict[str, Array]:
         """Weights and biases by the names of `docs/specs/cca-model.md`."""

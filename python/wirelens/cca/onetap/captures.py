@@ -137,14 +137,17 @@ def _labels(path: Path) -> dict[FlowWay, str]:
         return found
 
 
-def rows_of(flow: FlightFlow, dice: random.Random) -> tuple[Any, float] | None:
+def rows_of(
+    flow: FlightFlow, dice: random.Random,
+    inputs: Sequence[str] = INPUTS, rows_max: int = ROWS_MAX,
+) -> tuple[Any, float] | None:  # fmt: skip
     """Rows × inputs from any moment on, and how long a row is, in seconds; None where the flow is
     too short, or its acknowledgements are not seen."""
     row = row_slots(flow, flow.last_slot, slot=SLOT, rows_per_rtt=ROWS_PER_RTT)
     first = flow.first_slot + round(SETTLED_S * SLOTS_PER_S)
     if row is None or flow.last_slot - first < ROWS_MIN * row:
         return None
-    count = min(ROWS_MAX, (flow.last_slot - first) // row)
+    count = min(rows_max, (flow.last_slot - first) // row)
     start = dice.randint(first, flow.last_slot - count * row)
-    seen = flight_windows(flow, [start], count, row_slots=row, inputs=INPUTS)
+    seen = flight_windows(flow, [start], count, row_slots=row, inputs=inputs)
     return (numpy.asarray(seen.values)[0], row / SLOTS_PER_S) if seen.missing == (None,) else None

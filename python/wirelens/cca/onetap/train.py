@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from wirelens import written
+from wirelens.cca import learn
 from wirelens.cca.intervals import Array
 from wirelens.cca.model import MODEL_FILE, Model, Network
 from wirelens.cca.onetap import fitting
@@ -125,21 +126,13 @@ def packed(
 
 def _calibrated(network: Any, watched: Windows) -> Network:
     scores = fitting.scores(network, watched).astype(float)
-    temperature = _temperature(scores, watched.labels)
+    temperature = learn.temperature(scores, watched.labels)
     highest = softmax(scores / temperature).max(axis=1)
     right = scores.argmax(axis=1) == watched.labels
     blocks, head = network.folded()
     rows = watched.values.shape[1]
     below = threshold(highest, right)
     return Network(rows, network.pool_len, blocks, head, temperature, below)
-
-
-def _temperature(scores: Array, truth: Array) -> float:
-    def surprise(temperature: float) -> float:
-        probable = softmax(scores / temperature)[numpy.arange(len(truth)), truth]
-        return float(-numpy.log(numpy.maximum(probable, 1e-12)).mean())
-
-    return float(min(numpy.geomspace(0.25, 8, 101), key=surprise))
 
 
 def threshold(highest: Array, right: Array, precision: float = PRECISION) -> float:
