@@ -81,8 +81,11 @@ def packets_in(capture: Path) -> int:
 
 def test_flows_are_those_in_a_capture_of_the_same_traffic(tmp_path: Path) -> None:
     path, words = tmp_path / "same.pcap", tmp_path / "tcpdump.err"
-    # When it is interrupted it leaves what it has not read yet: so it has to read at once.
-    command = ["tcpdump", "-i", "wl0", "-w", path, "-U", "-Z", "root", "--immediate-mode"]
+    # When it is interrupted it leaves what it has not read yet: so it has to read without delay.
+    # Reading so, it keeps room for the longest packet in each slot: with the lengths and the
+    # buffer it takes by itself there are eight, and a burst on a busy machine has more.
+    room = ("-s", "65535", "-B", "65536")
+    command = ["tcpdump", "-i", "wl0", "-w", path, "-U", "-Z", "root", "--immediate-mode", *room]
     with host_and_peer(), words.open("wb") as err:
         dump = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=err)
         try:
