@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+from wirelens.cca import levels
 from wirelens.cca.intervals import Intervals, Reading, draw, in_rows
 from wirelens.cca.runs import Run, find_runs
 from wirelens.cca.train import slots_of
@@ -18,6 +19,9 @@ SINGLE = ("cbiq_bytes", "ingress_bytes", "egress_bytes", "drops", "source_gap_ti
           "arrival_gap_ns")  # fmt: skip
 PACKETS = "ingress_packets"
 INPUTS = (*SINGLE, PACKETS)
+OF_ALL = {name: f"{name} of all flows" for name in levels.INPUTS}
+"""Columns that are the queue's."""
+COLUMNS = (*INPUTS, *OF_ALL.values())
 # Of each length, intervals of a flow.
 DURATIONS = {"10ms": 20, "100ms": 20, "1s": 12, "10s": 5, "60s": 1}
 BACKGROUND_MAX = 6
@@ -50,13 +54,16 @@ def draw_missing(place: Place, kept: Path, show: Show) -> None:
     readings = [
         Reading(
             slots_of(duration, "1ms"), INPUTS, share=place.share, passed="highest",
-            per_flow=DURATIONS[duration],
+            per_flow=DURATIONS[duration], beside_all=True,
         )
         for duration in place.durations
     ]  # fmt: skip
     for at, run in enumerate(find_runs(missing) if missing else []):
         show(at, len(missing))
         found = draw([run], readings, SEED, background_max=place.background_max)
+        for intervals in found:
+            of_all = [len(INPUTS) + INPUTS.index(name) for name in OF_ALL]
+            intervals.values = intervals.values[:, :, [*range(len(INPUTS)), *of_all]]
         _save(place.path(kept, run.path), run, dict(zip(place.durations, found, strict=True)))
 
 
@@ -75,7 +82,7 @@ def load(
     places: Sequence[Place], kept: Path, duration: str, inputs: Sequence[str], row_slots: int = 1
 ) -> Intervals:
     """All intervals of one length, `runs` counting those of a place: places are to have the same."""
-    columns = [INPUTS.index(name) for name in inputs]
+    columns = [COLUMNS.index(name) for name in inputs]
     pieces, controls, runs, beside = [], [], [], []
     for place in places:
         for number, run in enumerate(place.runs):

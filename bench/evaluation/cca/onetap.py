@@ -142,7 +142,7 @@ class Judge:
         rest = sorted(set(train) - set(held))
         trained = learn.dragonfly(
             intervals.of_runs(rest), intervals.of_runs(held), self.controls, schedule=SCHEDULE,
-            columns=columns, seed=seed, threads=1,
+            reads=lambda values: divided(values[:, :, columns]), seed=seed, threads=1,
         )  # fmt: skip
         return softmax(trained.scores(intervals.of_runs(test)).astype(float))
 
@@ -197,7 +197,7 @@ def write(
     columns = [ALL_INPUTS.index(name) for name in inputs]
     trained = learn.dragonfly(
         intervals.of_runs(rest), intervals.of_runs(held), judge.controls, schedule=SCHEDULE,
-        columns=columns, seed=1, threads=1,
+        reads=lambda values: divided(values[:, :, columns]), seed=1, threads=1,
     )  # fmt: skip
     part = intervals.of_runs(held)
     f1 = trained.f1(part)

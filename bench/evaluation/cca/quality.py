@@ -13,7 +13,7 @@ is kept in DIR.
 import argparse
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ from typing import Any
 import drawn
 import numpy
 from drawn import DURATIONS, PACKETS, SINGLE, Place
-from wirelens.cca import learn
+from wirelens.cca import learn, levels
 from wirelens.cca.card import card
-from wirelens.cca.intervals import Array, Intervals, in_rows
+from wirelens.cca.intervals import Array, Intervals, in_rows, normalised
 from wirelens.cca.model import Model, Network, Voting, votes_of
 from wirelens.cca.runs import confidence_max, find_runs, range_of
 from wirelens.cca.train import parts, row_slots_of, slots_of
@@ -56,6 +56,7 @@ class Kind:
     inputs: tuple[str, ...]
     schedule: Any = learn.FASTER
     is_deepcci: bool = False
+    reads: Callable[[Array], Array] = normalised
 
     def train(
         self, sides: "Sides", asked: argparse.Namespace, seed: int, show: Any
@@ -66,12 +67,15 @@ class Kind:
         columns = sides.columns(self.inputs)
         if self.is_deepcci:
             return learn.deepcci(sides.train, sides.watched, sides.controls, columns[0], **options)
-        return learn.dragonfly(
-            sides.train, sides.watched, sides.controls, columns=columns, **options
-        )
+
+        def reads(values: Array) -> Array:
+            return self.reads(values[:, :, columns])
+
+        return learn.dragonfly(sides.train, sides.watched, sides.controls, reads=reads, **options)
 
 
 DEFAULT = ("cbiq_bytes", "ingress_bytes")
+LEVELED = (*levels.INPUTS, *drawn.OF_ALL.values())
 SHIPS = "dragonfly"
 KINDS = {
     kind.name: kind
@@ -80,6 +84,9 @@ KINDS = {
         Kind("dragonfly, the paper's recipe", DEFAULT, learn.PAPER),
         Kind("deepcci", (PACKETS,), learn.DEEPCCI, is_deepcci=True),
         *(Kind(f"{name} alone", (name,)) for name in SINGLE),
+        Kind("dragonfly with egress", levels.INPUTS),
+        Kind("levels", LEVELED, reads=lambda values: levels.channels(values)[:, :, :6]),
+        Kind("levels and shares", LEVELED, reads=levels.channels),
     )
 }
 

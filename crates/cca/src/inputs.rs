@@ -69,6 +69,12 @@ impl Input {
         }
     }
 
+    /// Whether what all flows have of it is the queue's, so that each has a share.
+    #[must_use]
+    pub const fn is_shared(self) -> bool {
+        matches!(self, Self::Cbiq | Self::IngressBytes | Self::EgressBytes)
+    }
+
     /// By its name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

@@ -10,15 +10,20 @@ use crate::trained::{FlowTrainingConditions, TrainingConditions, UnnamedReason};
 
 mod file;
 mod levels;
+mod shares;
 
 pub use file::{FILE_LEN_MAX, FORMAT, ModelError};
 use levels::{RowLength, with_levels};
+use shares::with_shares;
 
 /// Controls, networks and inputs at most.
 const COUNT_MAX: usize = 64;
 
 /// A millionth, which is as sure as a window may be that it is not a control.
 const LOG_PROBABILITY_MIN: f32 = -13.815_511;
+
+/// Intervals that count together, of networks shorter than the longest, at most.
+const SHORTER_MAX: usize = 64;
 
 /// Where rows are parts of the RTT, flows whose RTT is longer are identified by shorter intervals
 /// alone.
@@ -66,11 +71,15 @@ impl Default for Voting {
 }
 
 impl Voting {
-    /// By what a sum of so many votes is to be divided: each that is added is worth what it does
-    /// not share with the others.
+    /// By what a sum of so many votes is to be divided.
     pub(crate) fn shared(&self, count: u16) -> f32 {
-        f32::from(count.saturating_sub(1)).mul_add(self.correlation, 1.0)
+        shared(self.correlation, count)
     }
+}
+
+/// Each vote that is added is worth what it does not share with the others.
+fn shared(correlation: f32, count: u16) -> f32 {
+    f32::from(count.saturating_sub(1)).mul_add(correlation, 1.0)
 }
 
 /// What a model reads of each slot, and of how many taps.
@@ -110,6 +119,8 @@ struct Network {
     net: ConvNet,
     temperature: f32,
     unknown_below: f64,
+    /// How far intervals that follow each other err together, where they may vote.
+    correlation: Option<f32>,
 }
 
 /// So many of the most probable controls are in a verdict.
@@ -196,6 +207,17 @@ impl Model {
         &self.reads
     }
 
+    /// Whether a row has, behind the inputs of a flow, their sums over all flows of the queue.
+    #[must_use]
+    pub const fn reads_sums(&self) -> bool {
+        self.has_levels && matches!(self.reads, Reads::Queue(_))
+    }
+
+    /// Columns of a row.
+    const fn width(&self) -> usize {
+        self.reads.width() * if self.reads_sums() { 2 } else { 1 }
+    }
+
     /// Into how many rows each RTT of a flow is cut; a row is a slot where this is not given.
     #[must_use]
     pub const fn rows_per_rtt(&self) -> Option<u32> {
@@ -275,14 +297,15 @@ impl Model {
     }
 
     /// The scores of an interval; `None` where there is no network of its length. `rows` are its
-    /// inputs as [`Window::fill`](crate::Window::fill) makes them, each of so many slots.
+    /// inputs as [`Window::fill`](crate::Window::fill) makes them, each of so many slots; where it
+    /// [reads sums](Self::reads_sums), as [`with_sums`](crate::with_sums) makes them.
     pub fn tell(
         &self,
         rows: &[f32],
         row_slots: usize,
         scratch: &mut Scratch,
     ) -> Option<ControlVerdict> {
-        let count = rows.len() / self.reads.width().max(1);
+        let count = rows.len() / self.width().max(1);
         let network = self.network(count)?;
         let slots = count.saturating_mul(row_slots);
         #[allow(clippy::cast_precision_loss)] // As many slots as would lose a digit fit no memory.
@@ -293,6 +316,37 @@ impl Model {
         self.score(network, rows, row_s, scratch)?;
         let found = likeliest(&scratch.scores, network.temperature)?;
         ControlVerdict::new(found, slots, (network.unknown_below, self.confidence_max))
+    }
+
+    /// How many intervals of so many slots count together where a flow is known for `slots`: those
+    /// of the longest network vote elsewhere, see [`Votes`](crate::Votes).
+    #[must_use]
+    pub fn shorter_windows(&self, len: usize, slots: usize) -> usize {
+        let is_longest = self.longest(usize::MAX) == Some(len);
+        let votes = self.network(len).is_some_and(|network| network.correlation.is_some());
+        if votes && !is_longest { (slots / len).clamp(1, SHORTER_MAX) } else { 1 }
+    }
+
+    /// What intervals of one length that follow each other tell together; of the rows of one, what
+    /// [`Self::tell`] does.
+    pub fn tell_together(
+        &self,
+        intervals: &[Vec<f32>],
+        scratch: &mut Scratch,
+    ) -> Option<ControlVerdict> {
+        let [first, _, ..] = intervals else { return self.tell(intervals.first()?, 1, scratch) };
+        let slots = first.len() / self.width().max(1);
+        let network = self.network(slots)?;
+        let mut sums = vec![0.0; self.controls.len()];
+        for rows in intervals {
+            let told = self.log_probabilities(rows, scratch)?;
+            sums.iter_mut().zip(told).for_each(|(sum, vote)| *sum += vote);
+        }
+        let count = u16::try_from(intervals.len()).unwrap_or(u16::MAX);
+        let shared = shared(network.correlation.unwrap_or(1.0), count);
+        let found = likeliest(&sums, shared)?;
+        let limits = (network.unknown_below, self.confidence_max);
+        ControlVerdict::new(found, slots * intervals.len(), limits)
     }
 
     /// Why rows of one tap are unlike those of training.
@@ -321,7 +375,7 @@ impl Model {
     /// Adds up a window's rows, slot by slot, to those that the network of longer intervals reads.
     #[must_use]
     pub fn longer_rows(&self, rows: &[f32]) -> Vec<f32> {
-        let (Some(longer), width) = (&self.longer, self.reads.width()) else { return Vec::new() };
+        let (Some(longer), width) = (&self.longer, self.width()) else { return Vec::new() };
         let mut sums = Vec::with_capacity(rows.len() / longer.row_slots);
         for rows in rows.chunks_exact(width * longer.row_slots) {
             let begin = sums.len();
@@ -335,7 +389,7 @@ impl Model {
 
     /// Of each control the logarithm of its probability, as [`Self::tell`] finds it.
     pub fn log_probabilities(&self, rows: &[f32], scratch: &mut Scratch) -> Option<Vec<f32>> {
-        let network = self.network(rows.len() / self.reads.width().max(1))?;
+        let network = self.network(rows.len() / self.width().max(1))?;
         self.log_probabilities_by(network, rows, scratch)
     }
 
@@ -346,7 +400,7 @@ impl Model {
         scratch: &mut Scratch,
     ) -> Option<Vec<f32>> {
         let longer = self.longer.as_ref()?;
-        let is_whole = rows.len() == longer.slots / longer.row_slots * self.reads.width();
+        let is_whole = rows.len() == longer.slots / longer.row_slots * self.width();
         if is_whole { self.log_probabilities_by(longer, rows, scratch) } else { None }
     }
 
@@ -377,16 +431,21 @@ impl Model {
         let Scratch { rows: normalised, levels, net, scores } = scratch;
         normalised.clear();
         normalised.extend_from_slice(rows);
-        normalise(normalised, self.reads.width());
-        let (true, Reads::Flight(inputs)) = (self.has_levels, &self.reads) else {
+        normalise(normalised, self.width());
+        if !self.has_levels {
             return network.net.score(normalised, net, scores).ok();
-        };
-        #[allow(clippy::cast_possible_truncation)] // It is read as it was in training.
-        let seconds = row_s as f32;
-        let per_rtt = usize::try_from(self.rows_per_rtt.unwrap_or(1)).unwrap_or(1);
+        }
         levels.clear();
-        let length = RowLength { per_rtt, seconds };
-        with_levels(rows, normalised, inputs, length, levels);
+        match &self.reads {
+            Reads::Queue(inputs) => with_shares(rows, normalised, inputs.len(), levels),
+            Reads::Flight(inputs) => {
+                #[allow(clippy::cast_possible_truncation)] // It is read as it was in training.
+                let seconds = row_s as f32;
+                let per_rtt = usize::try_from(self.rows_per_rtt.unwrap_or(1)).unwrap_or(1);
+                let length = RowLength { per_rtt, seconds };
+                with_levels(rows, normalised, inputs, length, levels);
+            }
+        }
         network.net.score(levels, net, scores).ok()
     }
 }

@@ -149,6 +149,19 @@ impl Pair {
         Ok(&self.rows)
     }
 
+    /// What all flows of which anything is known have together of each input: rows as of one flow,
+    /// in which flows whose CBIQ has no beginning have no part.
+    pub fn sums(&mut self, period: Period, inputs: &[Input], rules: Rules) -> Vec<f32> {
+        let mut sums = vec![0.0; period.len * inputs.len()];
+        let ways: Vec<FlowWay> = self.ingress.flows().copied().collect();
+        for way in ways {
+            if let Ok(rows) = self.fill(&way, period, inputs, rules) {
+                sums.iter_mut().zip(rows).for_each(|(sum, value)| *sum += value);
+            }
+        }
+        sums
+    }
+
     /// How many flows compete for the queue and how fast it empties, in a period; the longest wait
     /// is that of the flows that are reported.
     #[allow(clippy::cast_precision_loss)] // As many bytes as would lose a digit pass no queue.

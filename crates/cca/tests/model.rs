@@ -122,9 +122,72 @@ fn levels_are_read_beside_shapes() {
     assert!(text.contains("[1, 2, 3]; wanted: [1, 5, 3]"), "{text}");
     let text = refusal(&one_tap(5, &json!({ "levels": 1 })));
     assert!(text.contains("levels: 1: wanted: true or false"), "{text}");
-    let levels = json!({ "levels": true });
-    let text = refusal(&file_of_width(3, &[network(4, 2)], 0.5, levels));
-    assert!(text.contains("levels: true: wanted: with rows_per_rtt"), "{text}");
+    let levels = json!({ "levels": true, "inputs": ["acked_bytes", "path_rtt_s"] });
+    let text = refusal(&file_of_width(5, &[network(4, 2)], 0.5, levels));
+    assert!(text.contains("levels: true: wanted: with one tap, with rows_per_rtt"), "{text}");
+}
+
+#[test]
+fn of_two_taps_levels_and_shares_are_read_beside_shapes() {
+    let levels = |inputs: Value| json!({ "levels": true, "inputs": inputs });
+    let of_width = |width| {
+        file_of_width(width, &[network(4, 2)], 0.5, levels(json!(["cbiq_bytes", "ingress_bytes"])))
+    };
+    let model = Model::parse(&of_width(6)).unwrap();
+    assert!(model.reads_sums());
+    // Of each slot what the flow has, and what all have.
+    let rows = [5e3, 1448.0, 1e4, 2896.0].repeat(4);
+    let told = model.tell(&rows, 1, &mut Scratch::default()).unwrap();
+    assert_eq!((told.control, told.slots), (Some(0), 4));
+    assert_eq!(model.tell(&rows[..8], 1, &mut Scratch::default()), None);
+    let text = refusal(&of_width(2));
+    assert!(text.contains("[1, 2, 3]; wanted: [1, 6, 3]"), "{text}");
+    let gaps = levels(json!(["arrival_gap_ns"]));
+    let text = refusal(&file_of_width(3, &[network(4, 2)], 0.5, gaps));
+    assert!(text.contains("levels: true: arrival_gap_ns: no flow has a share"), "{text}");
+    assert!(!Model::parse(&file(&[network(4, 2)], 0.5)).unwrap().reads_sums());
+}
+
+/// Windows of two slots that tell BBR, by 1 more, until a flow is known for the eight of the next.
+#[test]
+fn short_windows_vote_until_a_longer_one_is_known() {
+    let voting = |correlation: Value| {
+        let mut short = network(2, 1);
+        if !correlation.is_null() {
+            short["correlation"] = correlation;
+        }
+        // Tensors of the first network stand first, and the bias of its last score last of them.
+        let networks = [short, network(8, 2)];
+        let mut bytes = file(&networks, 0.5);
+        let first_len = 4 * (3 + 1 + 6 + 2);
+        let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        let bias = 8 + usize::try_from(header_len).unwrap() + first_len - 4;
+        bytes[bias..bias + 4].copy_from_slice(&1.5_f32.to_le_bytes());
+        bytes
+    };
+    let logistic = |score: f64| 1.0 / (1.0 + (-score).exp());
+    for (correlation, worth) in [(json!(0.0), 3.0), (json!(1.0), 1.0), (json!(0.25), 2.0)] {
+        let model = Model::parse(&voting(correlation)).unwrap();
+        assert_eq!([2, 5, 7].map(|slots| model.shorter_windows(2, slots)), [1, 2, 3]);
+        let windows = vec![vec![1.0; 2]; 3];
+        let told = model.tell_together(&windows, &mut Scratch::default()).unwrap();
+        assert_eq!((told.control, told.slots), (Some(1), 6));
+        assert!((told.confidence - logistic(worth)).abs() < 1e-6, "{told:?}");
+        let one = model.tell_together(&windows[..1], &mut Scratch::default()).unwrap();
+        assert_eq!(
+            (one.slots, one),
+            (2, model.tell(&[1.0; 2], 1, &mut Scratch::default()).unwrap())
+        );
+        // The longest votes elsewhere.
+        assert_eq!(model.shorter_windows(8, 100), 1);
+    }
+    assert_eq!(Model::parse(&voting(json!(null))).unwrap().shorter_windows(2, 7), 1);
+    assert!(refusal(&voting(json!(2.0))).contains("networks.correlation"));
+    let mut of_one_tap = network(4, 2);
+    of_one_tap["correlation"] = 0.1.into();
+    let said = json!({ "inputs": ["flight_bytes"] });
+    let text = refusal(&file_that_says(&[of_one_tap], 0.5, said));
+    assert!(text.contains("correlation of two taps alone"), "{text}");
 }
 
 #[test]

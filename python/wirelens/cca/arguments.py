@@ -86,6 +86,8 @@ def _add_training(training: argparse.ArgumentParser) -> None:
     add("--inputs", metavar="LIST", default=",".join(slots.DEFAULT_INPUTS),
         help=f"Inputs per slot: {', '.join(slots.inputs())} [default: %(default)s]",
         )  # fmt: skip
+    add("--levels", action="store_true", help="Networks read, besides the shape of each input, "
+        "its level and the flow's share of the queue's")  # fmt: skip
     add("--intervals", metavar="N", type=whole(1), default=20_000, help="Maximum number of "
         "training intervals of each length [default: 20000]")  # fmt: skip
     add("--background", metavar="N", type=whole(0), default=6, help="Competing background flows "
@@ -116,7 +118,7 @@ def _shares(text: str) -> list[float]:
 
 _OF_TWO_TAPS = (
     "durations", "inputs", "intervals", "background", "votes", "slot", "passed", "shares",
-    "recipe", "unknown_below", "per_flow",
+    "recipe", "unknown_below", "per_flow", "levels",
 )  # fmt: skip
 _OF_ONE_TAP = ("filters", "epochs")
 
@@ -172,6 +174,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> "train.Req
         output=asked.output,
         durations=[duration for duration in asked.durations.split(",") if duration],
         inputs=inputs,
+        levels=asked.levels,
         slot=asked.slot,
         passed=asked.passed,
         per_flow=asked.per_flow,

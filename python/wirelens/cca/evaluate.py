@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from wirelens.cca import learn
-from wirelens.cca.intervals import Array, Reading, draw
+from wirelens.cca.intervals import Reading, draw
 from wirelens.cca.model import Model, Network, voters_of
 from wirelens.cca.runs import find_runs
 from wirelens.learn.metrics import class_f1, confusion, macro_f1, softmax
@@ -51,8 +52,7 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     model, found = request.model, []
     runs = find_runs(request.places)
     slot = f"{model.slot_ns}ns"
-    single = [network for network in model.networks if network.row_slots == 1]
-    judged = [(network, 1) for network in sorted(single, key=lambda network: network.slots)]
+    judged = _shorter(model)
     if model.voting:
         # The most that count, and some.
         counts = {min(SOME_VOTES, model.voting.most), model.voting.most}
@@ -61,7 +61,7 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     readings = [
         Reading(
             network.slots * count, tuple(model.inputs), slot, request.share, model.passed,
-            request.per_flow,
+            request.per_flow, beside_all=model.levels,
         )
         for network, count in judged
     ]  # fmt: skip
@@ -74,7 +74,7 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
         if not len(intervals):
             progress.warn(f"{span:g} ms: no flow is that long")
             continue
-        scores = _scores(model, network, intervals.values, count)
+        scores = model.voted_by(network, intervals.values)
         truth = learn.labels(intervals, model.controls)
         told = scores.argmax(axis=1)
         counts = confusion(truth, told, len(model.controls))
@@ -96,8 +96,18 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     return found
 
 
-def _scores(model: Model, network: Network, values: Array, count: int) -> Array:
-    return network.scores(values) if count == 1 else model.voted(values)
+def _shorter(model: Model) -> list[tuple[Network, int]]:
+    """Networks of single slots, each with one interval and with as many as count together before
+    the next network reads them whole."""
+    single = [network for network in model.networks if network.row_slots == 1]
+    single.sort(key=lambda network: network.slots)
+    found = [(single[0], 1)]
+    for network, longer in pairwise(single):
+        most = (longer.slots - 1) // network.slots
+        if network.correlation is not None and most > 1:
+            found.append((network, most))
+        found.append((longer, 1))
+    return found
 
 
 def _reading(progress: Progress) -> Callable[[int, int], None]:

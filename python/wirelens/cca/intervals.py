@@ -31,6 +31,14 @@ class Reading:
     """Intervals of a flow at most."""
     row_slots: int = 1
     """Slots of a row."""
+    beside_all: bool = False
+    """With the sum of each input over all flows of the run behind those of the flow."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of an interval."""
+        width = len(self.inputs) * (2 if self.beside_all else 1)
+        return self.slots // self.row_slots, width
 
     def rules(self) -> dict[str, str]:
         """As `wirelens.cca.windows` takes them."""
@@ -44,7 +52,7 @@ class Intervals:
     """Intervals of many flows."""
 
     values: Array
-    """Intervals × rows × inputs."""
+    """Intervals × rows × inputs; with `Reading.beside_all` × twice as many."""
     controls: list[str] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
     """Of each interval its run, counted from 0."""
@@ -116,8 +124,7 @@ class _Drawn:
         self.background += [background] * len(values)
 
     def gathered(self, reading: Reading) -> Intervals:
-        shape = (0, reading.slots // reading.row_slots, len(reading.inputs))
-        values = numpy.concatenate([numpy.empty(shape, numpy.float32), *self.pieces])
+        values = numpy.concatenate([numpy.empty((0, *reading.shape), numpy.float32), *self.pieces])
         return Intervals(values, self.controls, self.runs, self.background)
 
 
@@ -137,14 +144,16 @@ def draw(
     """
     found = [_Drawn() for _ in readings]
     slot, share = readings[0].slot, readings[0].share
+    all_are_read = background_max > 0 or any(reading.beside_all for reading in readings)
     for number, run in enumerate(runs):
-        flows = _some(run, run.flows(
-            with_background=background_max > 0, slot=slot, share=share, seed=seed,
-        ), background_max, seed)  # fmt: skip
+        present = run.flows(with_background=all_are_read, slot=slot, share=share, seed=seed)
+        flows = _some(run, present, background_max, seed)
         for reading, drawn in zip(readings, found, strict=True):
             chance = random.Random(f"{seed} {run.path.name}")
-            for flow in flows:
-                values = _of_flow(flow, reading, chance)
+            starts = [_starts(flow, reading, chance) for flow in flows]
+            sums = _sums(present, reading, starts) if reading.beside_all else [None] * len(flows)
+            for flow, begin, of_all in zip(flows, starts, sums, strict=True):
+                values = _of_flow(flow, reading, begin, of_all)
                 drawn.add(values, flow.control, number, run.background)
         show(number + 1, len(runs))
     return [drawn.gathered(reading) for reading, drawn in zip(readings, found, strict=True)]
@@ -156,17 +165,37 @@ def _some(run: Run, flows: Sequence[Flow], background_max: int, seed: int) -> li
     return [flow for flow in flows if not flow.is_background] + background[:background_max]
 
 
-def _of_flow(flow: Flow, reading: Reading, chance: random.Random) -> Array:
-    starts = _starts(flow, reading, chance)
+def _of_flow(
+    flow: Flow, reading: Reading, starts: Sequence[int], of_all: Array | None
+) -> Array:
+    values, is_known = _windows(flow, reading, starts)
+    if of_all is not None:
+        values = numpy.concatenate([values, of_all], axis=2)
+    return in_rows(values[is_known], reading.row_slots)
+
+
+def _windows(flow: Flow, reading: Reading, starts: Sequence[int]) -> tuple[Array, Array]:
+    """Slot by slot what begins there, zeros where nothing is known, and where something is."""
     if not starts:
-        shape = (0, reading.slots // reading.row_slots, len(reading.inputs))
-        return numpy.empty(shape, numpy.float32)
+        shape = (0, reading.slots, len(reading.inputs))
+        return numpy.empty(shape, numpy.float32), numpy.empty(0, bool)
     seen = windows(
         flow.before, flow.after, starts, reading.slots,
         inputs=reading.inputs, **reading.rules(),  # type: ignore[arg-type]
     )  # fmt: skip
-    kept = [at for at, missing in enumerate(seen.missing) if missing is None]
-    return in_rows(numpy.asarray(seen.values)[kept], reading.row_slots)
+    return numpy.asarray(seen.values), numpy.array([missing is None for missing in seen.missing])
+
+
+def _sums(
+    present: Sequence[Flow], reading: Reading, starts: Sequence[Sequence[int]]
+) -> list[Array]:
+    """Inputs of all flows, added up, in the intervals of each flow."""
+    every = [start for begin in starts for start in begin]
+    total = numpy.zeros((len(every), reading.slots, len(reading.inputs)), numpy.float32)
+    for flow in present:
+        total += _windows(flow, reading, every)[0]
+    ends = numpy.cumsum([len(begin) for begin in starts])
+    return list(numpy.split(total, ends[:-1]))
 
 
 def _starts(flow: Flow, reading: Reading, chance: random.Random) -> list[int]:

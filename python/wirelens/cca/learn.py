@@ -31,6 +31,7 @@ DEEPCCI = learning.Schedule(
 """As DeePCCI's published code trains."""
 
 Show = Callable[[int, float, float], None]
+_PARTS = numpy.linspace(0, 1, 101).round(2)
 
 
 @dataclass(frozen=True)
@@ -76,20 +77,15 @@ def dragonfly(
     controls: Sequence[str],
     *,
     schedule: learning.Schedule = FASTER,
-    columns: Sequence[int] | None = None,
+    reads: Callable[[Array], Array] = normalised,
     seed: int = 1,
     threads: int = 1,
     show: Show | None = None,
 ) -> TrainedNetwork:
-    """Trains the paper's network; `columns` are the inputs that it reads, all unless told."""
-    slots, width = train.values.shape[1:]
-    kept = list(range(width) if columns is None else columns)
-
-    def reads(values: Array) -> Array:
-        return normalised(values[:, :, kept])
-
+    """Trains the paper's network on what `reads` makes of rows."""
+    slots = train.values.shape[1]
     learning.torch.manual_seed(seed)
-    network = networks.Dragonfly(len(kept), len(controls), slots)
+    network = networks.Dragonfly(reads(train.values[:1]).shape[2], len(controls), slots)
     learning.fit(
         network, examples(train, controls, reads), examples(watched, controls, reads), schedule,
         seed=seed, threads=threads, progress=show,
@@ -148,26 +144,34 @@ def calibrated(
     pool = trained.network.pool_len
     scores = trained.scores(watched).astype(float)
     found = temperature(scores, labels(watched, trained.controls))
-    return Network(slots, pool, blocks, head, found, unknown_below, row_slots)
+    return Network(slots, pool, blocks, head, found, unknown_below, row_slots, trained.reads)
+
+
+def correlation(
+    network: Network, watched: Intervals, controls: Sequence[str], most: int
+) -> float:
+    """How far intervals of a network err together that follow each other: with it, those of
+    several that were not trained on, slot by slot, are most likely."""
+    truth = labels(watched, controls)
+    votes = votes_of([network], watched.values)
+
+    def surprise(correlation: float) -> float:
+        return _surprise(Voting(most, correlation).together(votes), truth)
+
+    return float(min(_PARTS, key=surprise))
 
 
 def voting(
     networks: Sequence[Network], watched: Intervals, controls: Sequence[str], most: int
 ) -> Voting:
-    """With the correlation at which intervals of several windows that were not trained on, slot
-    by slot, are most likely, and with the part at which they are with longer windows beside."""
-    truth = labels(watched, controls)
-    votes = votes_of(networks, watched.values)
-    tried = numpy.linspace(0, 1, 101).round(2)
-
-    def by_correlation(correlation: float) -> float:
-        return _surprise(Voting(most, correlation).together(votes[:1]), truth)
-
-    alone = Voting(most, float(min(tried, key=by_correlation)))
-    if len(votes) == 1:
+    """With the correlation of the first network's intervals, and with the part at which they are
+    most likely with longer ones beside."""
+    alone = Voting(most, correlation(networks[0], watched, controls, most))
+    if len(networks) == 1:
         return alone
-    both = alone.together(votes)
-    part = float(min(tried[1:], key=lambda part: _surprise(both * part, truth)))
+    truth = labels(watched, controls)
+    both = alone.together(votes_of(networks, watched.values))
+    part = float(min(_PARTS[1:], key=lambda part: _surprise(both * part, truth)))
     return replace(alone, part=part)
 
 

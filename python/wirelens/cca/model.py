@@ -5,7 +5,7 @@ The file is safetensors; what is no tensor stands as JSON under ``wirelens`` in 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,10 +39,15 @@ class Network:
     """A highest probability below it is no answer."""
     row_slots: int = 1
     """Slots that are added up to a row."""
+    reads: Callable[[Array], Array] = normalised
+    """What it reads of rows."""
+    correlation: float | None = None
+    """How far intervals that follow each other err together, where they count together; of the
+    longest network of single slots, `Model.voting` tells it."""
 
     def scores(self, values: Array) -> Array:
         """Of intervals, slot by slot, a score for each control, as `wirelens cca` finds them."""
-        return self.scores_of_channels(tensor(normalised(in_rows(values, self.row_slots))))
+        return self.scores_of_channels(tensor(self.reads(in_rows(values, self.row_slots))))
 
     def scores_of_channels(self, channels: Any) -> Array:
         """The same of what its first block reads: a tensor of intervals × rows × channels."""
@@ -139,13 +144,24 @@ class Model:
     confidence_max: float | None = None
     """No answer is surer."""
     levels: bool = False
-    """Of one tap: networks read `wirelens.cca.onetap.levels` of rows."""
+    """Networks read the levels of rows besides their shapes: `wirelens.cca.levels` of two taps,
+    `wirelens.cca.onetap.levels` of one."""
 
     def voted(self, values: Array) -> Array:
         """Of intervals that are several of the longest of single slots a score for each
         control."""
         assert self.voting is not None, "a model without votes classifies single intervals"
         return self.voting.together(votes_of(voters_of(self.networks), values))
+
+    def voted_by(self, network: Network, values: Array) -> Array:
+        """The same by intervals of one network, one or several of them."""
+        count = values.shape[1] // network.slots
+        if count == 1:
+            return network.scores(values)
+        if network is voters_of(self.networks)[0]:
+            return self.voted(values)
+        assert network.correlation is not None, "its intervals do not count together"
+        return Voting(count, network.correlation).together(votes_of([network], values))
 
     def metadata(self) -> dict[str, Any]:
         """What is no tensor."""
@@ -170,6 +186,7 @@ class Model:
                     "temperature": network.temperature,
                     "unknown_below": network.unknown_below,
                 }
+                | ({} if network.correlation is None else {"correlation": network.correlation})
                 for network in self.networks
             ],
             "training": self.training,

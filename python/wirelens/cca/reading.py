@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from wirelens.cca import levels
+from wirelens.cca.intervals import normalised
 from wirelens.cca.model import FORMAT, MODEL_FILE, Model, Network, Voting
 from wirelens.compat import install_line
 from wirelens.errors import MissingPackageError, ModelError
@@ -36,7 +38,7 @@ def load(folder: Path) -> Model:
                 raise ModelError(f"{path}: format {said.get('format')!r}; wanted: {FORMAT!r}")
             return Model(
                 said["controls"], said["inputs"], said["slot_ns"], said["passed"],
-                [_network(file, one) for one in said["networks"]], said["training"],
+                [_network(file, one, said) for one in said["networks"]], said["training"],
                 said.get("rows_per_rtt"), Voting(**said["votes"]) if "votes" in said else None,
                 said.get("shares", (1.0,)), said.get("range"), said.get("confidence_max"),
                 said.get("levels", False),
@@ -45,7 +47,10 @@ def load(folder: Path) -> Model:
         raise ModelError(f"{path}: {error}; wanted: a model of `wirelens train cca`") from error
 
 
-def _network(file: Any, said: dict[str, Any]) -> Network:
+def _network(file: Any, said: dict[str, Any], of_model: dict[str, Any]) -> Network:
+    # With one tap, `wirelens.cca.onetap` makes the channels: a row's length is one of them.
+    is_leveled = of_model.get("levels", False) and "rows_per_rtt" not in of_model
+
     def layer(name: str) -> tuple[Any, Any]:
         begin = f"{said['slots']}.{name}"
         return file.get_tensor(f"{begin}.weight"), file.get_tensor(f"{begin}.bias")
@@ -54,4 +59,5 @@ def _network(file: Any, said: dict[str, Any]) -> Network:
         said["slots"], said["pool_len"],
         [layer(f"block{at}") for at in range(said["blocks"])], layer("head"),
         said["temperature"], said["unknown_below"], said.get("row_slots", 1),
+        levels.channels if is_leveled else normalised, said.get("correlation"),
     )  # fmt: skip

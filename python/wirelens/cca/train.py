@@ -2,14 +2,15 @@
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from wirelens import written
-from wirelens.cca import learn
+from wirelens.cca import learn, levels
 from wirelens.cca.card import card
-from wirelens.cca.intervals import Intervals, Reading, draw, joined
+from wirelens.cca.intervals import Intervals, Reading, draw, joined, normalised
 from wirelens.cca.model import MODEL_FILE, Model, Network, Voting, voters_of
 from wirelens.cca.runs import Run, confidence_max, find_runs, range_of
 from wirelens.errors import OptionError
@@ -50,11 +51,15 @@ class Request:
     """Intervals of the longest duration that count together."""
     shares: Sequence[float] = (1.0,)
     """Packets that are looked at; as many intervals of each."""
+    levels: bool = False
+    """Networks read levels and shares besides shapes."""
 
     def reading(self, slots: int, row_slots: int, share: float) -> Reading:
         """How intervals of so many slots are read."""
         inputs = tuple(self.inputs)
-        return Reading(slots, inputs, self.slot, share, self.passed, self.per_flow, row_slots)
+        return Reading(
+            slots, inputs, self.slot, share, self.passed, self.per_flow, row_slots, self.levels
+        )
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,8 @@ def train(request: Request, progress: Progress) -> Outcome:
     """
     written.check_free(request.output / MODEL_FILE, request.force)
     written.check(request.output)
+    if request.levels:
+        levels.check_inputs(request.inputs)
     lengths = _lengths(request)
     runs = find_runs(request.places)
     if len(runs) < 2:
@@ -186,6 +193,8 @@ def train(request: Request, progress: Progress) -> Outcome:
         progress.tell(
             f"{duration}: F1 {found[duration]:.3f} on {len(held)} validation intervals"
         )
+    networks = _counted_together(networks, [of_length.of_runs(held_runs) for of_length in drawn],
+                                 controls)  # fmt: skip
     judging = [runs[number] for number in held_runs]
     voting = _voting(request, networks, judging, controls, progress)
     training: dict[str, Any] = {
@@ -206,10 +215,27 @@ def train(request: Request, progress: Progress) -> Outcome:
         shares=request.shares,
         trained_on=range_of(runs),
         confidence_max=confidence_max(judging),
+        levels=request.levels,
     )
     text = card(model, [run.path.name for run in runs], request.note)
     model.save(request.output, text, force=request.force)
     return Outcome(model, found)
+
+
+def _counted_together(
+    networks: Sequence[Network], held: Sequence[Intervals], controls: Sequence[str]
+) -> list[Network]:
+    """With the correlation of intervals that are shorter than those of the next network: until a
+    flow is known for as long as that one reads, they count together."""
+    by_slots = {intervals.values.shape[1]: intervals for intervals in held}
+    single = sorted((one for one in networks if one.row_slots == 1), key=lambda one: one.slots)
+    found = {}
+    for network, longer in pairwise(single):
+        most = longer.slots // network.slots
+        if most > 1:
+            part = learn.correlation(network, by_slots[longer.slots], controls, most)
+            found[network.slots] = replace(network, correlation=part)
+    return [found.get(network.slots, network) for network in networks]
 
 
 def _voting(
@@ -237,5 +263,5 @@ def _one(
     schedule = {"paper": learn.PAPER, "faster": learn.FASTER}[request.recipe]
     return learn.dragonfly(
         trained_on, held, controls, schedule=schedule, seed=request.seed,
-        threads=request.threads, show=_training(progress, duration, schedule.epochs),
+        reads=levels.channels if request.levels else normalised, threads=request.threads, show=_training(progress, duration, schedule.epochs),
     )  # fmt: skip

@@ -10,7 +10,7 @@ use packet::{SlotClock, Span};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value};
 
-use super::{COUNT_MAX, Model, Network, Reads, Voting, levels};
+use super::{COUNT_MAX, Model, Network, Reads, Voting, levels, shares};
 use crate::flight::FlightInput;
 use crate::inputs::{Empty, Input, ProgressRule, Rules, Throughput};
 use crate::trained::{FlowTrainingConditions, TrainingConditions};
@@ -99,11 +99,15 @@ impl Model {
             None => None,
         };
         let has_levels = said.is_true("levels")?;
-        if has_levels && rows_per_rtt.is_none() {
-            return Err(said.wrong("levels", "wanted: with rows_per_rtt alone"));
-        }
-        let width = if has_levels { levels::width(reads.width()) } else { reads.width() };
+        let width = if has_levels {
+            width_of_levels(said, &reads, rows_per_rtt.is_some())?
+        } else {
+            reads.width()
+        };
         let networks = read_networks(said, tensors, width, controls.len())?;
+        if is_one_tap && networks.iter().any(|network| network.correlation.is_some()) {
+            return Err(said.wrong("networks", "wanted: correlation of two taps alone"));
+        }
         let voting = match said.fields.get("votes") {
             Some(_) if is_one_tap => return Err(said.wrong("votes", "wanted: of two taps alone")),
             Some(votes) => read_voting(&Said::of(votes, "votes")?)?,
@@ -154,6 +158,27 @@ fn read_inputs(said: &Said<'_>) -> Result<Reads, ModelError> {
     }
     Reads::from_names(&inputs)
         .ok_or_else(|| said.wrong("inputs", "wanted: of two taps or of one, not of both"))
+}
+
+/// Columns that a network reads where there are levels.
+fn width_of_levels(
+    said: &Said<'_>,
+    reads: &Reads,
+    has_rows_per_rtt: bool,
+) -> Result<usize, ModelError> {
+    match reads {
+        Reads::Flight(_) if !has_rows_per_rtt => {
+            Err(said.wrong("levels", "wanted: with one tap, with rows_per_rtt alone"))
+        }
+        Reads::Flight(inputs) => Ok(levels::width(inputs.len())),
+        Reads::Queue(inputs) => {
+            let lone = inputs.iter().find(|input| !input.is_shared());
+            lone.map_or(Ok(shares::width(inputs.len())), |input| {
+                let wanted = format_args!("{}: no flow has a share of it", input.name());
+                Err(said.wrong("levels", wanted))
+            })
+        }
+    }
 }
 
 fn read_networks(
@@ -265,8 +290,14 @@ fn read_network(
     }
     let temperature = said.number("temperature", 1e-3, 1e3)?;
     let unknown_below = said.number("unknown_below", 0.0, 1.0)?;
-    #[allow(clippy::cast_possible_truncation)] // It lies between a thousandth and a thousand.
-    Ok(Network { slots, row_slots, net, temperature: temperature as f32, unknown_below })
+    let correlation = match said.fields.get("correlation") {
+        Some(_) => Some(said.number("correlation", 0.0, 1.0)?),
+        None => None,
+    };
+    // It lies between a thousandth and a thousand, and between 0 and 1.
+    #[allow(clippy::cast_possible_truncation)]
+    let (temperature, correlation) = (temperature as f32, correlation.map(|part| part as f32));
+    Ok(Network { slots, row_slots, net, temperature, unknown_below, correlation })
 }
 
 fn read_layer(

@@ -1,11 +1,11 @@
 //! The columns of flows in a queue.
 
 use cca::inputs::MissingReason;
-use cca::model::{ControlVerdict, Reads};
+use cca::model::ControlVerdict;
 use cca::trained::LOOKED_AT;
 use cca::votes::FlowHistory;
 use cca::walk::WAIT_MAX;
-use cca::{FlowPeriod, FlowWay, Pair, Period, QueueConditions, Rules, UnnamedReason};
+use cca::{FlowPeriod, FlowWay, Pair, Period, QueueConditions, QueueRows, Rules, UnnamedReason};
 use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use packet::SlotClock;
 
@@ -73,26 +73,27 @@ pub const SCHEMA: Schema = &[
 fn name(
     namer: &mut Namer,
     pair: &mut Pair,
-    flow: &FlowPeriod,
-    period: Period,
+    rows: &mut QueueRows,
+    (flow, period): (&FlowPeriod, Period),
 ) -> Option<ControlVerdict> {
     let Namer { model, scratch, votes, .. } = namer;
-    let Reads::Queue(inputs) = model.reads() else { return None };
-    let (way, end, rules) = (&flow.way, period.end(), model.rules());
+    let (way, end) = (&flow.way, period.end());
     let (slots, began) = pair.known_slots(way, period);
     let slots_kept = usize::try_from(model.clock().count(WAIT_MAX)).unwrap_or(usize::MAX);
     for window in votes.wanted(model, way, end, FlowHistory { slots, began, slots_kept }) {
-        if let Ok(rows) = pair.fill(way, window, inputs, rules) {
-            votes.add(model, way, window.start, rows, scratch);
+        if let Ok(found) = rows.of(model, pair, way, window) {
+            votes.add(model, way, window.start, &found, scratch);
         }
     }
     if let Some(told) = votes.told(model, way, end) {
         return Some(told);
     }
     let len = model.longest(slots)?;
-    let start = end.saturating_sub_unsigned(len as u64);
-    let rows = pair.fill(way, Period { start, len }, inputs, rules).ok()?;
-    model.tell(rows, 1, scratch)
+    let windows = model.shorter_windows(len, slots);
+    let starts = (1..=windows as u64).map(|back| end.saturating_sub_unsigned(back * len as u64));
+    let found: Vec<_> =
+        starts.map_while(|start| rows.of(model, pair, way, Period { start, len }).ok()).collect();
+    model.tell_together(&found, scratch)
 }
 
 /// Why no flow is named, where the queue is none of those that the model was trained on.
@@ -150,10 +151,12 @@ impl QueueReport {
         let outside = namer.as_ref().and_then(|namer| outside(namer, pair, period, &flows));
         let other_count = flows.len().saturating_sub(row_count);
         flows.truncate(row_count);
+        let mut rows = QueueRows::default();
         let named = flows
             .iter()
             .map(|flow| {
-                let named = namer.as_mut().and_then(|namer| name(namer, pair, flow, period))?;
+                let what = (flow, period);
+                let named = name(namer.as_mut()?, pair, &mut rows, what)?;
                 Some(outside.map_or(named, |why| ControlVerdict::outside(named.slots, why)))
             })
             .collect();
