@@ -54,8 +54,8 @@ def rows_of(model: Path, every: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-def beside_all(taps: Any, way: Any, starts: list[int], slots: int) -> Any:
-    """A flow's windows beside the sums of those of all flows."""
+def with_sums(taps: Any, way: Any, starts: list[int], slots: int) -> Any:
+    """A flow's windows with the sums of those of all flows."""
     from wirelens.cca import windows
 
     before, after = taps
@@ -88,11 +88,11 @@ def test_serving_reads_shares_as_training_did_and_short_windows_vote(model: Path
             # As many short ones as were known, up to the end.
             count = slots // SHORT
             starts = [end - SHORT * back for back in range(count, 0, -1)]
-            values = beside_all(taps, way, starts, SHORT).reshape(1, slots, -1)
+            values = with_sums(taps, way, starts, SHORT).reshape(1, slots, -1)
             scores = read.voted_by(short, values)
             compared[SHORT] += count > 1
         elif slots == LONG and end % LONG == 0:
-            scores = read.voted(beside_all(taps, way, [end - LONG], LONG))
+            scores = read.voted(with_sums(taps, way, [end - LONG], LONG))
             compared[LONG] += 1
         else:
             continue

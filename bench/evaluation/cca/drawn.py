@@ -54,7 +54,7 @@ def draw_missing(place: Place, kept: Path, show: Show) -> None:
     readings = [
         Reading(
             slots_of(duration, "1ms"), INPUTS, share=place.share, passed="highest",
-            per_flow=DURATIONS[duration], beside_all=True,
+            per_flow=DURATIONS[duration], with_sums=True,
         )
         for duration in place.durations
     ]  # fmt: skip
@@ -72,6 +72,7 @@ def _save(path: Path, run: Run, found: dict[str, Intervals]) -> None:
     for duration, intervals in found.items():
         arrays[f"{duration}.values"] = intervals.values
         arrays[f"{duration}.controls"] = numpy.array(intervals.controls, "U16")
+        arrays[f"{duration}.rtts_ms"] = numpy.array(intervals.rtts_ms)
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
         numpy.savez(file, **arrays)
@@ -83,7 +84,7 @@ def load(
 ) -> Intervals:
     """All intervals of one length, `runs` counting those of a place: places are to have the same."""
     columns = [COLUMNS.index(name) for name in inputs]
-    pieces, controls, runs, beside = [], [], [], []
+    pieces, controls, runs, beside, rtts_ms = [], [], [], [], []
     for place in places:
         for number, run in enumerate(place.runs):
             with numpy.load(place.path(kept, run)) as arrays:
@@ -91,5 +92,6 @@ def load(
                 pieces.append(values)
                 controls += arrays[f"{duration}.controls"].tolist()
                 beside += [int(arrays["flows_beside"])] * len(values)
+                rtts_ms += arrays[f"{duration}.rtts_ms"].tolist()
             runs += [number] * len(values)
-    return Intervals(numpy.concatenate(pieces), controls, runs, beside)
+    return Intervals(numpy.concatenate(pieces), controls, runs, beside, rtts_ms)

@@ -105,7 +105,8 @@ def draw(
             features.append(curve.features(pieces[-1], cut.slot_s * row))
         controls += [trace.control] * PER_FLOW
         runs += [number] * PER_FLOW
-    intervals = Intervals(np.concatenate(pieces), controls, runs, [0] * len(runs))
+    nothing = [0] * len(runs)
+    intervals = Intervals(np.concatenate(pieces), controls, runs, nothing, nothing)
     return intervals, np.concatenate(features)
 
 

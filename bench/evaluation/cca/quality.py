@@ -384,10 +384,10 @@ def cell(rows: list[Row], name: str, duration: str, field: str) -> str:
     return f"{mean:.3f}" if len(values) == 1 else f"{mean:.3f} ({low:.3f}–{high:.3f})"
 
 
-def main() -> None:
+def parser() -> argparse.ArgumentParser:
     """The command line above."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add = parser.add_argument
+    top = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = top.add_argument
     add("output", type=Path)
     add("--kept", type=Path)
     add("--train", type=Path, nargs="+", metavar="RUN")
@@ -402,7 +402,12 @@ def main() -> None:
     add("--save", type=Path, metavar="DIR", help="keep the first seed's networks as a model here")
     add("--note", default="", help="a paragraph for the model's card")
     add("--threads", type=int, default=1)
-    asked = parser.parse_args()
+    return top
+
+
+def main() -> None:
+    """Makes what is missing, and prints the table."""
+    asked = parser().parse_args()
     if asked.train is not None:
         progress = Progress()
         make(asked, progress)

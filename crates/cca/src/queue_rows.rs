@@ -1,4 +1,4 @@
-//! What a model of two taps reads of flows: their rows, beside the sums of all flows where it reads
+//! What a model of two taps reads of flows: their rows, and the sums of all flows where it reads
 //! shares.
 
 use std::collections::HashMap;

@@ -86,8 +86,8 @@ def _add_training(training: argparse.ArgumentParser) -> None:
     add("--inputs", metavar="LIST", default=",".join(slots.DEFAULT_INPUTS),
         help=f"Inputs per slot: {', '.join(slots.inputs())} [default: %(default)s]",
         )  # fmt: skip
-    add("--levels", action="store_true", help="Networks read, besides the shape of each input, "
-        "its level and the flow's share of the queue's")  # fmt: skip
+    add("--levels", action="store_true", help="Networks read, in addition to the shape of each "
+        "input, its level and the flow's share of the sum of all flows")  # fmt: skip
     add("--intervals", metavar="N", type=whole(1), default=20_000, help="Maximum number of "
         "training intervals of each length [default: 20000]")  # fmt: skip
     add("--background", metavar="N", type=whole(0), default=6, help="Competing background flows "

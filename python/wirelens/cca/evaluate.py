@@ -61,7 +61,7 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     readings = [
         Reading(
             network.slots * count, tuple(model.inputs), slot, request.share, model.passed,
-            request.per_flow, beside_all=model.levels,
+            request.per_flow, with_sums=model.levels,
         )
         for network, count in judged
     ]  # fmt: skip

@@ -31,13 +31,13 @@ class Reading:
     """Intervals of a flow at most."""
     row_slots: int = 1
     """Slots of a row."""
-    beside_all: bool = False
+    with_sums: bool = False
     """With the sum of each input over all flows of the run behind those of the flow."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of an interval."""
-        width = len(self.inputs) * (2 if self.beside_all else 1)
+        width = len(self.inputs) * (2 if self.with_sums else 1)
         return self.slots // self.row_slots, width
 
     def rules(self) -> dict[str, str]:
@@ -52,12 +52,14 @@ class Intervals:
     """Intervals of many flows."""
 
     values: Array
-    """Intervals × rows × inputs; with `Reading.beside_all` × twice as many."""
+    """Intervals × rows × inputs; with `Reading.with_sums` × twice as many."""
     controls: list[str] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
     """Of each interval its run, counted from 0."""
     background: list[int] = field(default_factory=list)
     """Of each interval how many flows competed."""
+    rtts_ms: list[float] = field(default_factory=list)
+    """Of each interval its flow's round trip without the queue."""
 
     def __len__(self) -> int:
         return len(self.controls)
@@ -80,6 +82,7 @@ class Intervals:
             [self.controls[at] for at in kept],
             [self.runs[at] for at in kept],
             [self.background[at] for at in kept],
+            [self.rtts_ms[at] for at in kept],
         )
 
 
@@ -92,6 +95,7 @@ def joined(pieces: Sequence[Intervals]) -> Intervals:
         [control for piece in pieces for control in piece.controls],
         [run for piece in pieces for run in piece.runs],
         [count for piece in pieces for count in piece.background],
+        [rtt_ms for piece in pieces for rtt_ms in piece.rtts_ms],
     )
 
 
@@ -116,16 +120,18 @@ class _Drawn:
     controls: list[str] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
     background: list[int] = field(default_factory=list)
+    rtts_ms: list[float] = field(default_factory=list)
 
-    def add(self, values: Array, control: str, run: int, background: int) -> None:
+    def add(self, values: Array, flow: Flow, run: int, background: int) -> None:
         self.pieces.append(values)
-        self.controls += [control] * len(values)
+        self.controls += [flow.control] * len(values)
         self.runs += [run] * len(values)
         self.background += [background] * len(values)
+        self.rtts_ms += [flow.rtt_ms] * len(values)
 
     def gathered(self, reading: Reading) -> Intervals:
         values = numpy.concatenate([numpy.empty((0, *reading.shape), numpy.float32), *self.pieces])
-        return Intervals(values, self.controls, self.runs, self.background)
+        return Intervals(values, self.controls, self.runs, self.background, self.rtts_ms)
 
 
 def draw(
@@ -144,17 +150,17 @@ def draw(
     """
     found = [_Drawn() for _ in readings]
     slot, share = readings[0].slot, readings[0].share
-    all_are_read = background_max > 0 or any(reading.beside_all for reading in readings)
+    all_are_read = background_max > 0 or any(reading.with_sums for reading in readings)
     for number, run in enumerate(runs):
         present = run.flows(with_background=all_are_read, slot=slot, share=share, seed=seed)
         flows = _some(run, present, background_max, seed)
         for reading, drawn in zip(readings, found, strict=True):
             chance = random.Random(f"{seed} {run.path.name}")
             starts = [_starts(flow, reading, chance) for flow in flows]
-            sums = _sums(present, reading, starts) if reading.beside_all else [None] * len(flows)
+            sums = _sums(present, reading, starts) if reading.with_sums else [None] * len(flows)
             for flow, begin, of_all in zip(flows, starts, sums, strict=True):
                 values = _of_flow(flow, reading, begin, of_all)
-                drawn.add(values, flow.control, number, run.background)
+                drawn.add(values, flow, number, run.background)
         show(number + 1, len(runs))
     return [drawn.gathered(reading) for reading, drawn in zip(readings, found, strict=True)]
 

@@ -263,5 +263,6 @@ def _one(
     schedule = {"paper": learn.PAPER, "faster": learn.FASTER}[request.recipe]
     return learn.dragonfly(
         trained_on, held, controls, schedule=schedule, seed=request.seed,
-        reads=levels.channels if request.levels else normalised, threads=request.threads, show=_training(progress, duration, schedule.epochs),
+        reads=levels.channels if request.levels else normalised, threads=request.threads,
+        show=_training(progress, duration, schedule.epochs),
     )  # fmt: skip
