@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import page_ages
 import page_cca
+import page_cca_levels
 import page_devices
 import page_l4s
 import page_marking
@@ -137,6 +138,8 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "packetlog-places": plain(places),
     "models": plain(models),
     "cca-lengths": plain(page_cca.lengths),
+    "cca-levels": plain(page_cca_levels.levels),
+    "cca-borders": plain(page_cca_levels.borders),
     "cca-beside": plain(page_cca.beside),
     "cca-equal": plain(page_cca.equal),
     "cca-gigabit": plain(page_cca.gigabit),

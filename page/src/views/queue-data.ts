@@ -32,6 +32,8 @@ export interface QueueFlow {
   control: string | null;
   /** Why no congestion control is named. */
   unnamed: string | null;
+  /** The most probable controls of its newest period, with a single tap. */
+  likeliest: string | null;
   confidence: number | null;
   bytes: number;
   share: number;
@@ -74,7 +76,23 @@ function mostNamed(groups: Rec[]): Map<string, Rec> {
   return best;
 }
 
-function flowOf(group: Rec, verdict: Rec | undefined, taps: Taps, total: number): QueueFlow {
+/** Of each flow what its newest period says; rows come newest first. */
+export function newestLikeliest(rows: Rec[]): Map<string, string> {
+  const newest = new Map<string, string>();
+  for (const row of rows) {
+    const id = textOf(row, "community_id") ?? "";
+    const likeliest = textOf(row, "likeliest");
+    if (likeliest !== null && !newest.has(id)) newest.set(id, likeliest);
+  }
+  return newest;
+}
+
+interface Said {
+  verdict: Rec | undefined;
+  likeliest: string | undefined;
+}
+
+function flowOf(group: Rec, { verdict, likeliest }: Said, taps: Taps, total: number): QueueFlow {
   const source = endText(textOf(group, "src_ip"), numberOf(group, "src_port"));
   const destination = endText(textOf(group, "dst_ip"), numberOf(group, "dst_port"));
   const bytes = sumOf(group, `sum_${taps.sent}`);
@@ -83,6 +101,7 @@ function flowOf(group: Rec, verdict: Rec | undefined, taps: Taps, total: number)
     name: `${source} → ${destination}`,
     control: verdict ? textOf(verdict, "control") : null,
     unnamed: verdict ? textOf(verdict, "unnamed") : null,
+    likeliest: likeliest ?? null,
     confidence: verdict ? numberOf(verdict, "mean_confidence") : null,
     bytes,
     share: total > 0 ? bytes / total : 0,
@@ -132,7 +151,7 @@ export async function askQueue(
   const periodNs = Number(one.rows[0]?.[0] ?? 1e9);
   const step = stepText(stepMs(table, drawn, periodNs / 1e6));
   const means = taps.hasQueue ? taps.level : `${taps.level},rtt_s,rtt_inflation_s`;
-  const [groups, verdicts, series] = await Promise.all([
+  const [groups, verdicts, newest, series] = await Promise.all([
     source.groups(
       "cca",
       {
@@ -151,6 +170,13 @@ export async function askQueue(
       { by: "community_id,control,unnamed", mean: "confidence", limit: FLOWS_MAX * 4, ...bounds },
       signal,
     ),
+    !table.columns.some((column) => column.name === "likeliest")
+      ? null
+      : source.rows(
+          "cca",
+          { columns: "community_id,likeliest", sort: "-start_ns", limit: FLOWS_MAX * 4, ...bounds },
+          signal,
+        ),
     source.series(
       "cca",
       { value: taps.level, aggregate: "sum", by: "community_id", series: CURVES, step, ...drawn },
@@ -158,10 +184,13 @@ export async function askQueue(
     ),
   ]);
   const best = mostNamed(recordsOf(verdicts));
+  const likeliest = newestLikeliest(newest ? recordsOf(newest) : []);
   const records = recordsOf(groups);
   const total = records.reduce((sum, group) => sum + sumOf(group, `sum_${taps.sent}`), 0);
-  const flows = records.map((group) =>
-    flowOf(group, best.get(textOf(group, "community_id") ?? ""), taps, total),
-  );
+  const flows = records.map((group) => {
+    const id = textOf(group, "community_id") ?? "";
+    const said = { verdict: best.get(id), likeliest: likeliest.get(id) };
+    return flowOf(group, said, taps, total);
+  });
   return { flows, controls: controlsOf(flows), series: meanOfPeriods(series, periodNs) };
 }

@@ -31,12 +31,21 @@ const UNNAMED: Record<string, string> = {
 };
 
 function ControlName({ flow }: { flow: QueueFlow }) {
-  if (flow.control !== null) return <Text value={flow.control} />;
+  const likeliest = flow.likeliest && <div class="note">{visible(flow.likeliest)}</div>;
+  if (flow.control !== null) {
+    return (
+      <>
+        <Text value={flow.control} />
+        {likeliest}
+      </>
+    );
+  }
   const reason = flow.unnamed === null ? null : (UNNAMED[flow.unnamed] ?? flow.unnamed);
   return (
     <>
       <span class="none">unknown</span>
       {reason && <span class="note"> {visible(reason)}</span>}
+      {likeliest}
     </>
   );
 }
