@@ -128,7 +128,7 @@ test-train: build python ## models of scikit-learn, LightGBM, XGBoost and PyTorc
 
 test-live: python ## the testbed's own runs, traffic in network namespaces; skipped without root
 	@if [ "$$(id -u)" -ne 0 ]; then echo 'test-live: SKIPPED: it takes root'; \
-	else $(WIRELENS) testbed check --install && $(MAKE) --no-print-directory live-tests; fi
+	else $(WIRELENS) testbed check --install && bash tools/setup.sh nats && $(MAKE) --no-print-directory live-tests; fi
 
 live-tests:
 	@$(call pytest,testbed)

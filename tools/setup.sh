@@ -7,6 +7,7 @@
 #   bash tools/setup.sh train    to train models and test their export as well
 #   bash tools/setup.sh web      to test the page in a browser
 #   bash tools/setup.sh ns3      to build the scenario of an L4S router in ns-3
+#   bash tools/setup.sh nats     to test against a NATS server: builds one, with Go
 #   bash tools/setup.sh portable to run programs for an old glibc and for aarch64
 #   bash tools/setup.sh onnx     to measure trained models beside ONNX Runtime as well
 #
@@ -319,6 +320,31 @@ set_up_web() {
   install_python web
 }
 
+# --- A NATS server --------------------------------------------------------------------------
+
+readonly NATS=target/tools/nats-server
+readonly NATS_VERSION=2.15.3
+
+find_go() {
+  local go
+  for go in "$(command -v go || true)" /usr/local/go/bin/go; do
+    [ -x "$go" ] && echo "$go" && return
+  done
+}
+
+# Without Go its tests are skipped, or fail as root.
+set_up_nats() {
+  [ -x "$NATS" ] && [ "$("$NATS" --version)" = "nats-server: v$NATS_VERSION" ] && return
+  local go
+  go=$(find_go)
+  if [ -z "$go" ]; then
+    say "go: not found in PATH, nor in /usr/local/go/bin; Go 1.25 or newer builds the NATS server"
+    return 0
+  fi
+  say "building nats-server $NATS_VERSION into target/tools"
+  GOBIN=$PWD/target/tools "$go" install "github.com/nats-io/nats-server/v2@v$NATS_VERSION"
+}
+
 set_up_bench() {
   set_up_test
   missing_packages=()
@@ -329,6 +355,6 @@ set_up_bench() {
 
 
 case "${1:-}" in
-  base | test | bench | train | portable | ns3 | web | onnx) "set_up_$1" ;;
-  *) fail "usage: bash tools/setup.sh base|test|bench|train|portable|ns3|web|onnx (seen: ${1:-nothing})" ;;
+  base | test | bench | train | nats | portable | ns3 | web | onnx) "set_up_$1" ;;
+  *) fail "usage: bash tools/setup.sh base|test|bench|train|nats|portable|ns3|web|onnx (seen: ${1:-nothing})" ;;
 esac

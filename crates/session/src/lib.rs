@@ -36,6 +36,7 @@ pub mod outside;
 pub mod packetlog;
 pub mod page;
 pub mod predictor;
+pub mod published;
 pub mod rate;
 pub mod reading;
 pub mod refusal;

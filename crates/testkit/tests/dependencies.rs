@@ -32,6 +32,7 @@ const ROWS: &[(&str, MayUse)] = &[
     ("names", Only(&["engine", "packet"])),
     ("sink", Only(&["engine"])),
     ("store", Only(&["engine", "packet"])),
+    ("bus", Only(&["engine", "sink", "store"])),
     ("history", Only(&["engine", "packet", "sink", "store"])),
     ("server", Only(&["engine", "history", "packet", "store"])),
     ("alerts", Only(&["engine", "packet", "store"])),

@@ -3,6 +3,7 @@
 mod alerting;
 pub mod args;
 pub(crate) mod page;
+mod published;
 mod stored;
 
 use std::fs::{self, File};
@@ -13,12 +14,14 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use alerts::Alerts;
+use bus::Bus;
 use history::History;
 use server::Server;
 use session::Host;
 use session::application::Site;
 use session::outlet::RowsError;
 use session::page::PageSettings;
+use session::published::NatsSettings;
 use session::reading::{Inputs, OpenSources};
 use session::run::{
     Again, Doors, InputSettings, NO_FILE, Plan, RunError, RunSettings, Session, USUAL, example,
@@ -121,7 +124,7 @@ fn pass(
     })?;
     let store = store.filter(|_| arguments.view);
     let view = store.map(|store| View::of("run", session.inputs(), store, None));
-    let Begun { server, alerts, history } = match beside.begin(session.inputs(), tell) {
+    let Begun { server, alerts, history, bus } = match beside.begin(session.inputs(), tell) {
         Ok(begun) => begun,
         Err(failure) => {
             session.abandon();
@@ -166,6 +169,8 @@ fn pass(
     // Rows of a run that failed are alerted on and stored, too.
     alerts.into_iter().for_each(alerting::end);
     history.iter().for_each(|history| stored::end(history));
+    // Last of all: alerts are rows, too.
+    bus.into_iter().for_each(published::end);
     let finished = finished?;
     match server {
         Some(server) if arguments.view => server.end(),
@@ -179,11 +184,12 @@ fn pass(
     status.unwrap_or(Ok(Status::Fine))
 }
 
-/// The observers of a run: the page, alerts, and the history.
+/// The observers of a run: the page, alerts, the history, and who it is published to.
 struct Beside {
     store: Option<Arc<Store>>,
     page: Option<PageSettings>,
     history: Option<HistorySettings>,
+    nats: Option<NatsSettings>,
     log: Option<PathBuf>,
     alerts: alerts::Settings,
     lists: Option<Arc<alerts::Lists>>,
@@ -194,26 +200,29 @@ struct Begun {
     server: Option<Server>,
     alerts: Option<Alerts>,
     history: Option<Arc<History>>,
+    bus: Option<Bus>,
 }
 
 impl Beside {
     /// What a plan asks for; it keeps rows if anyone looks.
     fn of(plan: &mut Plan, has_view: bool) -> Result<Self, Failure> {
         let (page, alerts) = (plan.page.clone(), std::mem::take(&mut plan.alerts));
-        let history = plan.history.clone();
+        let (history, nats) = (plan.history.clone(), plan.nats.clone());
         let log = plan.applications.iter().find_map(|one| one.ready.log_folder());
         let log = log.map(Path::to_owned);
-        let has_any = page.is_some() || history.is_some() || !alerts.is_empty();
-        plan.store = (has_view || has_any).then(Store::new);
+        let is_kept = page.is_some() || history.is_some() || nats.is_some();
+        plan.store = (has_view || is_kept || !alerts.is_empty()).then(Store::new);
         let lists = (!alerts.indicators.is_empty()).then(|| alerts.open_lists()).transpose()?;
         plan.lists.clone_from(&lists);
-        Ok(Self { store: plan.store.clone(), page, history, log, alerts, lists })
+        Ok(Self { store: plan.store.clone(), page, history, nats, log, alerts, lists })
     }
 
     fn begin(self, inputs: &Inputs, tell: fn(&str)) -> Result<Begun, Failure> {
-        let Self { store, page, history, log, alerts, lists } = self;
+        let Self { store, page, history, nats, log, alerts, lists } = self;
         // Before the first row, so that none is missed.
         let history = stored::begin(history.as_ref(), store.as_ref())?;
+        let is_taken = history.is_some();
+        let bus = published::begin(nats.as_ref(), store.as_ref(), inputs, is_taken, tell)?;
         let server = match (page, &store) {
             (Some(page), Some(store)) => {
                 Some(page::begin(&page, store, inputs, (log, history.clone()), tell)?)
@@ -222,7 +231,7 @@ impl Beside {
         };
         let address = server.as_ref().map(page::address);
         let alerts = alerting::begin((&alerts, lists), store.as_ref(), inputs, address)?;
-        Ok(Begun { server, alerts, history })
+        Ok(Begun { server, alerts, history, bus })
     }
 }
 

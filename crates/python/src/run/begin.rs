@@ -210,6 +210,7 @@ fn unused(plan: &Plan) -> Vec<&'static str> {
     let tables = [
         ("[page]", plan.page.is_some()),
         ("[history]", plan.history.is_some()),
+        ("[nats]", plan.nats.is_some()),
         ("[[alert]]", !plan.alerts.alert.is_empty()),
         ("[[notify]]", !plan.alerts.notify.is_empty()),
     ];

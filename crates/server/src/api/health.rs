@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use store::Count;
 use utoipa::ToSchema;
 
 use super::state::{HistoryAbout, RunState};
@@ -101,7 +102,9 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
             wanted: "none; a faster disk, or fewer rows",
         },
     ];
-    let checks: Vec<_> = checks.into_iter().chain(stored(state.history.as_ref())).collect();
+    let broker = broker(&counts);
+    let checks = checks.into_iter().chain(stored(state.history.as_ref())).chain(broker);
+    let checks: Vec<_> = checks.collect();
     let is_well = checks.iter().all(|check| check.status == "ok");
     #[allow(clippy::cast_precision_loss)]
     let uptime_s = ((app.facts.now_ns)() - app.started_ns) as f64 / 1e9;
@@ -132,6 +135,28 @@ fn stored(history: Option<&HistoryAbout>) -> Option<Check> {
         status: if is_well { "ok" } else { "error" },
         seen: format!("{}{trouble}", history.missed_rows),
         wanted: "none; check the disk of [history] and its permissions",
+    })
+}
+
+/// Whether rows reach the broker, where they are published.
+fn broker(counts: &[(&'static str, Vec<Count>)]) -> Option<Check> {
+    let (_, counts) = counts.iter().find(|(application, _)| *application == "nats")?;
+    let sum = |name: &str| {
+        let of = counts.iter().filter(|count| count.name == name);
+        of.map(|count| count.value).sum::<f64>()
+    };
+    let (is_connected, lost) = (sum("connected") > 0.0, sum("rows_lost"));
+    let status = match (is_connected, lost > 0.0) {
+        (true, false) => "ok",
+        (false, false) => "warning",
+        (_, true) => "error",
+    };
+    let state = if is_connected { "connected" } else { "away" };
+    Some(Check {
+        name: "broker of [nats]",
+        status,
+        seen: format!("{state}; {lost} rows lost, {} waiting", sum("rows_waiting")),
+        wanted: "connected, and no row lost; check the broker and the network to it",
     })
 }
 

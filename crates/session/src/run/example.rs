@@ -2,7 +2,7 @@
 
 use super::alerting;
 use crate::applications::APPLICATIONS;
-use crate::{networks, page, stored};
+use crate::{networks, page, published, stored};
 
 const HEAD: &str = "\
 # Settings of `wirelens run -c wirelens.toml`. Commented settings show the defaults or an example.
@@ -72,6 +72,7 @@ pub fn example() -> String {
     text.push_str(RULES);
     text.push_str(page::EXAMPLE);
     text.push_str(stored::EXAMPLE);
+    text.push_str(published::EXAMPLE);
     text.push_str(networks::EXAMPLE);
     text.push_str(alerting::EXAMPLE);
     text

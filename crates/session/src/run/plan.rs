@@ -24,6 +24,7 @@ use crate::names_read;
 use crate::networks::{self, Enriching, Networks};
 use crate::outlet::{OutletWriter, TakeRows};
 use crate::page::PageSettings;
+use crate::published::NatsSettings;
 use crate::reading::{InputError, InputRequest, Inputs, OpenSources, is_same_file};
 use crate::rules::{RuleContext, Rules, Words};
 use crate::stored::HistorySettings;
@@ -48,6 +49,8 @@ pub struct Plan {
     pub page: Option<PageSettings>,
     /// Where rows are stored, if the settings say so.
     pub history: Option<HistorySettings>,
+    /// Where rows are published, if the settings say so.
+    pub nats: Option<NatsSettings>,
     /// What is known of addresses besides packets.
     pub(super) networks: Option<Networks>,
     /// Rules over rows, lists of indicators, and where alerts go.
@@ -136,6 +139,7 @@ impl Plan {
             wants,
             page: None,
             history: None,
+            nats: None,
             networks: None,
             alerts: alerts::Settings::default(),
             lists: None,
@@ -271,11 +275,13 @@ fn plan(
     let run = run(root.remove("run"), input.as_ref(), mistakes);
     let page = page(root.remove("page"), mistakes);
     let history = history(root.remove("history"), mistakes);
+    let nats = nats(root.remove("nats"), mistakes);
     let networks = root.remove("networks");
     let networks_at = networks.as_ref().map(Spanned::span);
     let networks = self::networks(networks, mistakes);
     let alerting = alerting::take(&mut root, mistakes);
-    let takes_rows = site.takes_rows || page.is_some() || history.is_some() || !alerting.is_empty();
+    let is_observed = page.is_some() || history.is_some() || nats.is_some();
+    let takes_rows = site.takes_rows || is_observed || !alerting.is_empty();
     let site = Site { takes_rows, ..site };
     let rules = tables_of("rule", root.remove("rule"), mistakes);
     let (mut planned, mut wants, mut words) = (Vec::new(), CombinedWants::default(), Vec::new());
@@ -326,6 +332,7 @@ fn plan(
         wants,
         page,
         history,
+        nats,
         networks,
         alerts,
         lists: None,
@@ -391,8 +398,17 @@ fn history(
     read_table("history", &table, mistakes)
 }
 
+fn nats(value: Option<Spanned<DeValue<'_>>>, mistakes: &mut Mistakes) -> Option<NatsSettings> {
+    let table = table_of("nats", value, mistakes)?;
+    let nats = read_table::<NatsSettings>("nats", &table, mistakes)?;
+    if let Some(mistake) = nats.mistake() {
+        mistakes.add(table.span(), format_args!("[nats] {mistake}"));
+    }
+    Some(nats)
+}
+
 fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {
-    let mut names = vec!["input", "run", "page", "history", "networks", "rule"];
+    let mut names = vec!["input", "run", "page", "history", "nats", "networks", "rule"];
     names.extend(alerting::NAMES);
     names.extend(APPLICATIONS.iter().map(|entry| entry.name));
     for key in root.keys() {

@@ -1,0 +1,134 @@
+//! Messages with rows: what they are called and what is in them.
+
+use engine::columns::Columns;
+use sink::{Format, Writer};
+
+use crate::{Options, VERSION};
+
+/// Rows in one message at most.
+pub(crate) const ROWS_MAX: usize = 256;
+
+/// Bytes of one message at most, where the broker allows as many; rows of flows fill a quarter.
+pub(crate) const LEN_MAX: usize = 256 << 10;
+
+/// Rows on their way.
+#[derive(Clone, Debug)]
+pub(crate) struct RowMessage {
+    pub table: String,
+    /// The number of the first row, counted from 0 in this run.
+    pub first: u64,
+    pub row_count: u64,
+    pub payload: Vec<u8>,
+}
+
+/// A word of subjects: what has a meaning there becomes `_`.
+pub(crate) fn token(name: &str) -> String {
+    let plain = |letter: char| {
+        let is_plain = letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        if is_plain { letter } else { '_' }
+    };
+    let word: String = name.chars().map(plain).collect();
+    if word.is_empty() { String::from("_") } else { word }
+}
+
+/// Which rows the stream takes, of every sensor.
+pub(crate) fn all_rows(prefix: &str) -> String {
+    format!("{prefix}.v{VERSION}.rows.>")
+}
+
+/// Where metrics go.
+pub(crate) fn metrics_subject(options: &Options) -> String {
+    format!("{}.v{VERSION}.metrics.{}", options.prefix, token(&options.sensor))
+}
+
+/// The name of the stream.
+pub(crate) fn stream_name(prefix: &str) -> String {
+    token(prefix).to_ascii_uppercase()
+}
+
+impl RowMessage {
+    pub(crate) fn subject(&self, options: &Options) -> String {
+        let (sensor, table) = (token(&options.sensor), token(&self.table));
+        format!("{}.v{VERSION}.rows.{sensor}.{table}", options.prefix)
+    }
+
+    /// The same for every attempt, so that the broker keeps one: by sensor, run, table and row.
+    fn id(&self, options: &Options) -> String {
+        let Options { sensor, run, .. } = options;
+        format!("{}/{run}/{}/{}", token(sensor), self.table, self.first)
+    }
+
+    /// What readers need besides the rows, by name.
+    pub(crate) fn headers(&self, options: &Options) -> [(&'static str, String); 7] {
+        [
+            ("Nats-Msg-Id", self.id(options)),
+            ("Wirelens-Version", VERSION.to_string()),
+            ("Wirelens-Sensor", options.sensor.clone()),
+            ("Wirelens-Run", options.run.clone()),
+            ("Wirelens-Table", self.table.clone()),
+            ("Wirelens-First-Row", self.first.to_string()),
+            ("Wirelens-Rows", self.row_count.to_string()),
+        ]
+    }
+}
+
+/// Rows as JSON lines, those that `--format jsonl` writes.
+pub(crate) fn json_lines(rows: &Columns) -> Option<Vec<u8>> {
+    let mut writer = Writer::new(Format::Jsonl, rows.schema(), Vec::new()).ok()?;
+    writer.write(rows).ok()?;
+    writer.finish().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use engine::columns::{Field, Kind, Value};
+
+    use super::*;
+
+    const SCHEMA: &[Field] = &[
+        Field::new("label", Kind::Text, "What it is."),
+        Field::new("first_ns", Kind::TimestampNs, "When."),
+    ];
+
+    #[test]
+    fn a_message_is_as_specified() {
+        let options = Options {
+            link: crate::Link::default(),
+            prefix: "wirelens".into(),
+            sensor: "roof.east 1".into(),
+            run: "18a4f0".into(),
+            keep: Duration::ZERO,
+            keep_bytes: 0,
+            metrics_every: Duration::ZERO,
+            waits: false,
+            monotonic: || Duration::ZERO,
+            tell: |_| {},
+        };
+        let mut rows = Columns::new(SCHEMA);
+        rows.push_row(&[Value::Str("a \"web\"\nsite"), Value::TimestampNs(7)]).unwrap();
+        rows.push_row(&[Value::Str("dns"), Value::TimestampNs(8)]).unwrap();
+        let payload = json_lines(&rows).unwrap();
+        let message = RowMessage { table: "classify".into(), first: 512, row_count: 2, payload };
+        let headers: Vec<String> = message
+            .headers(&options)
+            .iter()
+            .map(|(name, text)| format!("{name}: {text}"))
+            .collect();
+        let seen = format!(
+            "{}\n{}\n\n{}",
+            message.subject(&options),
+            headers.join("\n"),
+            String::from_utf8_lossy(&message.payload)
+        );
+        assert_eq!(seen, include_str!("../golden/rows.txt"));
+    }
+
+    #[test]
+    fn names_are_words_of_subjects() {
+        assert_eq!(token("roof.east *>1"), "roof_east___1");
+        assert_eq!(token(""), "_");
+        assert_eq!((all_rows("a"), stream_name("a.b")), ("a.v1.rows.>".into(), "A_B".into()));
+    }
+}

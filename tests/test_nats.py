@@ -1,0 +1,211 @@
+"""Rows and metrics over NATS, with the real server: nothing acknowledged is lost, no row is twice."""
+
+import json
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from broker import Broker, Client, Message, broker, free_port, stream_messages
+from command import DEMO, ENVIRONMENT, PROGRAM, wirelens
+
+pytestmark = pytest.mark.testbed
+
+TABLES = '[flows]\nread-names = true\n[classify]\nmodel = "services"\n'
+SENSOR = "roof.east"
+
+
+def settings(folder: Path, address: str, more: str = "", tables: str = TABLES) -> Path:
+    path = folder / "wirelens.toml"
+    path.write_text(
+        f'[input]\nread = "{DEMO}"\n{tables}'
+        f'[nats]\nservers = ["{address}"]\nsensor = "{SENSOR}"\n{more}'
+    )
+    return path
+
+
+def rows_of(messages: list[Message], table: str) -> list[str]:
+    """Rows of one table, checked against what their messages say of them."""
+    rows: list[str] = []
+    of_table = [message for message in messages if message.headers["Wirelens-Table"] == table]
+    for message in sorted(of_table, key=lambda one: int(one.headers["Wirelens-First-Row"])):
+        lines = message.data.decode().splitlines()
+        headers = message.headers
+        assert message.subject == f"wirelens.v1.rows.roof_east.{table}"
+        assert (headers["Wirelens-Version"], headers["Wirelens-Sensor"]) == ("1", SENSOR)
+        assert int(headers["Wirelens-Rows"]) == len(lines)
+        assert int(headers["Wirelens-First-Row"]) == len(rows)
+        assert headers["Nats-Msg-Id"].startswith(f"roof_east/{headers['Wirelens-Run']}/{table}/")
+        rows += lines
+    return rows
+
+
+def wanted(command: str, *more: str) -> list[str]:
+    return (
+        wirelens(command, "-q", "-r", DEMO, "--format", "jsonl", *more).stdout.decode().splitlines()
+    )
+
+
+def check_complete(messages: list[Message]) -> None:
+    """The stream has the rows of the commands, each once."""
+    assert Counter(rows_of(messages, "flows")) == Counter(wanted("flows", "--read-names"))
+    verdicts = Counter(rows_of(messages, "classify"))
+    assert verdicts == Counter(wanted("classify", "--model", "services"))
+
+
+def test_rows_and_alerts_are_published_once(tmp_path: Path) -> None:
+    alert = '[[alert]]\nname = "large"\ntable = "flows"\nwhen = "bytes > 100k"\n'
+    with broker(tmp_path) as server:
+        path = settings(tmp_path, server.address, f'keep = "1h"\n{alert}')
+        ran = wirelens("run", "-q", "-c", path)
+        assert ran.status == 0, ran.stderr
+        assert "nats: connected" in ran.stderr
+        messages = stream_messages(server.port)
+        check_complete(messages)
+        fired = [json.loads(row) for row in rows_of(messages, "alerts")]
+        assert fired and {one["rule"] for one in fired} == {"large"}
+        # A second run has an id of its own: its rows are no duplicates of the first one's.
+        assert wirelens("run", "-q", "-c", path).status == 0
+        runs = {message.headers["Wirelens-Run"] for message in stream_messages(server.port)}
+        assert len(runs) == 2
+
+
+def test_a_small_broker_gets_small_messages(tmp_path: Path) -> None:
+    with broker(tmp_path, "max_payload: 8192\n") as server:
+        ran = wirelens("run", "-q", "-c", settings(tmp_path, server.address))
+        assert ran.status == 0, ran.stderr
+        messages = stream_messages(server.port)
+        assert len(messages) > 10 and max(len(one.data) for one in messages) <= 4_096
+        check_complete(messages)
+
+
+def replay(path: Path, pace: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [PROGRAM, "run", "-q", "-c", path, "--pace", pace],
+        stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+    )  # fmt: skip
+
+
+def test_a_broker_that_is_killed_loses_nothing(tmp_path: Path) -> None:
+    """Killed and started again twice while rows come; in the end the stream has each once."""
+    with broker(tmp_path) as server:
+        run = replay(settings(tmp_path, server.address), "10")
+        for _ in range(2):
+            time.sleep(1)
+            server.kill()
+            time.sleep(0.5)
+            server.start()
+        _, told = run.communicate(timeout=60)
+        assert run.returncode == 0, told
+        assert "the broker is away" in told and "connected again" in told
+        assert "not published" not in told
+        check_complete(stream_messages(server.port))
+
+
+def test_a_broker_that_comes_later_gets_all_rows(tmp_path: Path) -> None:
+    server = Broker(tmp_path, port=free_port())
+    run = replay(settings(tmp_path, server.address), "20")
+    time.sleep(1)
+    server.start()
+    try:
+        _, told = run.communicate(timeout=60)
+        assert run.returncode == 0, told
+        assert told.index("the broker is away") < told.index("nats: connected")
+        check_complete(stream_messages(server.port))
+    finally:
+        server.kill()
+
+
+def test_without_a_broker_the_run_is_the_same_and_says_so(tmp_path: Path) -> None:
+    address = f"nats://127.0.0.1:{free_port()}"
+    output = TABLES.replace("[flows]\n", '[flows]\noutput = "flows.jsonl"\n')
+    ran = wirelens("run", "-q", "-c", settings(tmp_path, address, tables=output), cwd=tmp_path)
+    assert ran.status == 0, ran.stderr
+    written = (tmp_path / "flows.jsonl").read_text().splitlines()
+    assert written == wanted("flows", "--read-names")
+    verdict_count = len(wanted("classify", "--model", "services"))
+    lost = f"{len(written) + verdict_count} rows were not published, 0 were"
+    assert "the broker is away" in ran.stderr and lost in ran.stderr
+
+
+def test_a_full_stream_is_reported_and_counted(tmp_path: Path) -> None:
+    with broker(tmp_path) as server, Client(server.port) as client:
+        limits = {"max_msgs": 1, "discard": "new", "storage": "file", "retention": "limits"}
+        made = {"name": "WIRELENS", "subjects": ["wirelens.v1.rows.>"], **limits}
+        assert "error" not in client.ask("$JS.API.STREAM.CREATE.WIRELENS", made)
+        ran = wirelens("run", "-q", "-c", settings(tmp_path, server.address))
+        assert ran.status == 0
+        assert "maximum messages exceeded" in ran.stderr and "not acknowledged" in ran.stderr
+        [kept] = stream_messages(server.port)
+        count = int(kept.headers["Wirelens-Rows"])
+        assert f"rows were not published, {count} were" in ran.stderr
+
+
+def test_a_broker_without_jetstream_is_reported(tmp_path: Path) -> None:
+    with broker(tmp_path) as server:
+        server.kill()
+        (tmp_path / "plain").mkdir()
+        plain = Broker(tmp_path / "plain", port=server.port)
+        plain.settings = "jetstream: false\n"
+        plain.start()
+        try:
+            ran = wirelens("run", "-q", "-c", settings(tmp_path, plain.address))
+            assert ran.status == 0
+            assert "wanted: a server with JetStream" in ran.stderr
+            assert "rows were not published" in ran.stderr
+        finally:
+            plain.kill()
+
+
+def test_wrong_credentials_refuse_the_run(tmp_path: Path) -> None:
+    with broker(tmp_path, 'authorization { token: "right" }\n') as server:
+        (tmp_path / "token").write_text("wrong\n")
+        token = f'token-file = "{tmp_path}/token"\n'
+        ran = wirelens("run", "-q", "-c", settings(tmp_path, server.address, token))
+        assert ran.status == 1
+        assert "the broker refuses these credentials" in ran.stderr
+        (tmp_path / "token").write_text("right\n")
+        ran = wirelens("run", "-q", "-c", settings(tmp_path, server.address, token))
+        assert ran.status == 0, ran.stderr
+        ran = wirelens(
+            "run", "-q", "-c", settings(tmp_path, server.address, 'token-file = "none"\n')
+        )
+        assert ran.status == 1 and "none: No such file" in ran.stderr
+
+
+def test_metrics_are_sent_while_it_runs(tmp_path: Path) -> None:
+    with broker(tmp_path) as server, Client(server.port) as client:
+        client.subscribe("wirelens.v1.metrics.>")
+        run = replay(settings(tmp_path, server.address, 'metrics-every = "1s"\n'), "10")
+        seen = [client.next() for _ in range(3)]
+        run.communicate(timeout=60)
+        assert {one.subject for one in seen} == {"wirelens.v1.metrics.roof_east"}
+        read = [json.loads(one.data) for one in seen]
+        assert [one["number"] for one in read] == [0, 1, 2]
+        assert {(one["version"], one["sensor"]) for one in read} == {(1, SENSOR)}
+        named = {(one["application"], one["name"]) for one in read[-1]["counts"]}
+        assert {("nats", "connected"), ("run", "packets_received")} <= named
+
+
+def test_tls_is_used_and_a_stranger_refused(tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    config = tmp_path / "openssl.conf"
+    config.write_text(
+        "[req]\ndistinguished_name = name\nx509_extensions = more\nprompt = no\n"
+        "[name]\nCN = localhost\n"
+        "[more]\nbasicConstraints = critical, CA:FALSE\nsubjectAltName = IP:127.0.0.1\n"
+    )
+    made = [
+        "openssl", "req", "-x509", "-config", config, "-days", "1", "-nodes", "-newkey", "ec",
+        "-pkeyopt", "ec_paramgen_curve:P-256", "-keyout", key, "-out", certificate,
+    ]  # fmt: skip
+    subprocess.run(made, check=True, capture_output=True)
+    tls = f'tls {{ cert_file: "{certificate}", key_file: "{key}" }}\n'
+    with broker(tmp_path, tls) as server:
+        address = server.address.replace("nats:", "tls:")
+        trusted = f'ca-file = "{certificate}"\n'
+        ran = wirelens("run", "-q", "-c", settings(tmp_path, address, trusted))
+        assert ran.status == 0 and "not published" not in ran.stderr, ran.stderr
+        ran = wirelens("run", "-q", "-c", settings(tmp_path, address))
+        assert ran.status == 1 and "TLS" in ran.stderr and "ca-file" in ran.stderr
