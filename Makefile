@@ -24,7 +24,7 @@ if compgen -G 'tests/test_*.py' >/dev/null; then \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
-.PHONY: help setup build page docs python demo test rust-test test-checked python-test test-train test-live \
+.PHONY: help setup build page docs python demo test rust-test test-checked python-test test-train test-ray test-live \
 	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint bpf ns3 bench reproduce fuzz-smoke fuzz capture install uninstall \
 	deb container portable wheel test-portable portable-tests program clean
 # Each task wants all processors for itself.
@@ -120,11 +120,15 @@ test-checked: ## tests of tables and states, in which a state that cannot be sto
 	cargo test --profile checked $(CHECKED:%=--package wirelens-%) --locked --no-fail-fast
 
 python-test: python
-	@$(call pytest,not wide and not testbed and not train and not ns3 and not web and not portable,$(SIDE_BY_SIDE))
+	@$(call pytest,not wide and not testbed and not train and not ray and not ns3 and not web and not portable,$(SIDE_BY_SIDE))
 
 test-train: build python ## models of scikit-learn, LightGBM, XGBoost and PyTorch, scored by both sides
 	@bash tools/setup.sh train
 	@$(call pytest,train,$(SIDE_BY_SIDE))
+
+test-ray: python ## questions over Ray: the rows of one process, also where workers are killed; installs Ray (300 MB)
+	@bash tools/setup.sh ray
+	@$(call pytest,ray)
 
 test-live: python ## the testbed's own runs, traffic in network namespaces; skipped without root
 	@if [ "$$(id -u)" -ne 0 ]; then echo 'test-live: SKIPPED: it takes root'; \

@@ -5,6 +5,7 @@
 #   bash tools/setup.sh test     to pass its tests as well
 #   bash tools/setup.sh bench    to measure it beside its peers as well
 #   bash tools/setup.sh train    to train models and test their export as well
+#   bash tools/setup.sh ray      to run questions over Ray as well
 #   bash tools/setup.sh web      to test the page in a browser
 #   bash tools/setup.sh ns3      to build the scenario of an L4S router in ns-3
 #   bash tools/setup.sh nats     to test against a NATS server: builds one, with Go
@@ -287,6 +288,11 @@ set_up_train() {
   set_up_torch
 }
 
+set_up_ray() {
+  set_up_test
+  install_python ray
+}
+
 set_up_onnx() {
   set_up_train
   install_python onnx
@@ -355,6 +361,6 @@ set_up_bench() {
 
 
 case "${1:-}" in
-  base | test | bench | train | nats | portable | ns3 | web | onnx) "set_up_$1" ;;
-  *) fail "usage: bash tools/setup.sh base|test|bench|train|nats|portable|ns3|web|onnx (seen: ${1:-nothing})" ;;
+  base | test | bench | train | nats | portable | ns3 | ray | web | onnx) "set_up_$1" ;;
+  *) fail "usage: bash tools/setup.sh base|test|bench|train|nats|portable|ns3|ray|web|onnx (seen: ${1:-nothing})" ;;
 esac

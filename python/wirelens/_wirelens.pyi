@@ -63,6 +63,7 @@ class InputOptions(TypedDict):
     interface: str | None
     duration: str | None
     drop_duplicates: str | None
+    share: tuple[int, int] | None
 
 class RunOptions(TypedDict):
     path: str | None

@@ -17,6 +17,7 @@ _EXTRAS = {
     "xgboost": "train",
     "matplotlib": "train",
     "onnxruntime": "onnx",
+    "ray": "ray",
 }
 
 

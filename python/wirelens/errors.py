@@ -89,6 +89,10 @@ class LossError(WirelensError, RuntimeError):
         """The `Run` that lacks them."""
 
 
+class WorkerLostError(WirelensError, RuntimeError):
+    """Worker processes of `wirelens.ray` were lost more often than their task may be repeated."""
+
+
 class CaptureWarning(WirelensError, UserWarning):
     """Packets of a capture cannot be used, such as those of a link type that is not decoded; the
     text has the type and the count.

@@ -82,6 +82,7 @@ class _FlowsArguments(TypedDict, total=False):
     max_flows: int
     threads: int | None
     seed: int | None
+    share: tuple[int, int] | None
     decapsulate: bool
     count: int | None
     snaplen: int | None
@@ -102,6 +103,7 @@ class _ClassifyArguments(TypedDict, total=False):
     max_flows: int
     hosts_max: int
     seed: int | None
+    share: tuple[int, int] | None
     count: int | None
     snaplen: int | None
     drop_duplicates: Duration | None
@@ -369,6 +371,7 @@ def flows(
     max_flows: int = 4_194_304,
     threads: int | None = None,
     seed: int | None = None,
+    share: tuple[int, int] | None = None,
     decapsulate: bool = True,
     count: int | None = None,
     snaplen: int | None = None,
@@ -419,6 +422,9 @@ def flows(
         Threads to use, one per core by default; results do not depend on it.
     seed
         Seed of the hash table, random by default.
+    share
+        ``(index, count)``: only the flows of this one of `count` shares, at most 64. All shares,
+        each read with the same `seed`, together have the rows of one reading. Not with `read_names`.
     decapsulate
         Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are decapsulated, and inner headers
         reported.
@@ -470,7 +476,7 @@ def flows(
     """
     inputs = _inputs(
         source, filter, threads, decapsulate, count, snaplen, interface, duration,
-        drop_duplicates,
+        drop_duplicates, share,
     )  # fmt: skip
     options: FlowsOptions = {
         "idle_timeout": _duration(idle_timeout),
@@ -524,6 +530,7 @@ def classify_flows(
     max_flows: int = 4_194_304,
     hosts_max: int = 65_536,
     seed: int | None = None,
+    share: tuple[int, int] | None = None,
     count: int | None = None,
     snaplen: int | None = None,
     drop_duplicates: Duration | None = None,
@@ -567,6 +574,10 @@ def classify_flows(
         evicted.
     seed
         Seed of the hash table, random by default.
+    share
+        ``(index, count)``: only the flows of this one of `count` shares, at most 64. All shares,
+        each read with the same `seed`, together have the rows of one reading. Not with a model that
+        reads names or has a memory of hosts.
     count
         Stop after this many frames, in order of time.
     snaplen
@@ -617,7 +628,7 @@ def classify_flows(
         raise OptionError('model: missing; give "services", "devices" or a folder of yours')
     inputs = _inputs(
         source, filter, None, True, count, snaplen, interface, duration,
-        drop_duplicates,
+        drop_duplicates, share,
     )  # fmt: skip
     options: ClassifyOptions = {
         # A name is a string; a path is a path, whatever it looks like.
@@ -651,6 +662,7 @@ def latency(
     max_flows: int = 262_144,
     max_waiting: int = 1_048_576,
     seed: int | None = None,
+    share: tuple[int, int] | None = None,
     decapsulate: bool = True,
     count: int | None = None,
     snaplen: int | None = None,
@@ -694,6 +706,10 @@ def latency(
         further ones are counted.
     seed
         Seed of the hash table, random by default.
+    share
+        ``(index, count)``: only the flows of this one of `count` shares, at most 64. All shares,
+        each read with the same `seed`, together have the rows of one reading. Not with
+        ``by="destination"`` or `egress`.
     decapsulate
         Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are decapsulated, and inner headers
         reported.
@@ -745,7 +761,7 @@ def latency(
     """
     inputs = _inputs(
         source, filter, None, decapsulate, count, snaplen, interface, duration,
-        drop_duplicates,
+        drop_duplicates, share,
     )  # fmt: skip
     paths = [egress] if isinstance(egress, (str, os.PathLike)) else list(egress or ())
     options: LatencyOptions = {
@@ -889,6 +905,7 @@ def _inputs(
     interface: str | None = None,
     duration: Duration | None = None,
     drop_duplicates: Duration | None = None,
+    share: tuple[int, int] | None = None,
 ) -> "InputOptions":
     if (source is None) == (interface is None):
         raise OptionError("source, interface: give captures or an interface, not both")
@@ -908,6 +925,7 @@ def _inputs(
         "interface": interface,
         "duration": None if duration is None else _duration(duration),
         "drop_duplicates": None if drop_duplicates is None else _duration(drop_duplicates),
+        "share": share,
     }
 
 

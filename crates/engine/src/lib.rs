@@ -33,5 +33,5 @@ pub mod sums;
 pub mod table;
 pub mod window;
 
-pub use partition::{PARTITION_COUNT, Partition};
+pub use partition::{PARTITION_COUNT, Partition, PartitionShare};
 pub use stage::{Fold, Stage};

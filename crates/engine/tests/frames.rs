@@ -4,6 +4,7 @@
 
 mod made;
 
+use engine::PartitionShare;
 use engine::exchange::exchange;
 use engine::flow::{
     AllFlows, EndedFlow, FlowClock, FlowEnd, FlowExtract, FlowFrames, FlowMark, FlowOptions,
@@ -133,8 +134,8 @@ proptest! {
         let options = FlowOptions {
             idle_timeout: Span::from_seconds(8),
             active_timeout: Span::from_seconds(60),
-            window: None,
             flow_count_max,
+            ..FlowOptions::default()
         };
         let mut source = frames(packets, batch_len);
         let packet_count = source.records.len() as u64;
@@ -146,6 +147,41 @@ proptest! {
         prop_assert_eq!(&done.output.0, &expected);
         prop_assert_eq!(done.counts.total(), expected.len() as u64);
         prop_assert_eq!((done.outcome.keyed, done.counts.packets), (packet_count, packet_count));
+    }
+
+    #[test]
+    fn shares_together_are_the_whole(
+        packets in prop::collection::vec(any_packet(), 0..300), batch_len in 1..200usize,
+        share_count in 1..7usize, flow_count_max in prop::sample::select(vec![64usize, 1 << 20]),
+    ) {
+        let whole = FlowOptions {
+            idle_timeout: Span::from_seconds(8),
+            active_timeout: Span::from_seconds(60),
+            flow_count_max,
+            ..FlowOptions::default()
+        };
+        let mut source = frames(packets, batch_len);
+        let mut run = |options| {
+            source.next = 0;
+            let mut stage = FlowFrames::new(options, SEED, Numbers, Taken::default());
+            run_one(&mut source, &mut stage, &Control::default());
+            stage.finish()
+        };
+        let wanted = run(whole);
+        let mut found = Vec::new();
+        for index in 0..share_count {
+            let share = PartitionShare::new(index, share_count).unwrap();
+            let part = run(FlowOptions { share, ..whole });
+            // All hear of the same packets, and of each other's flows nothing.
+            prop_assert_eq!(part.outcome.keyed, wanted.outcome.keyed);
+            prop_assert_eq!(part.clock.last_mark(), wanted.clock.last_mark());
+            prop_assert_eq!(part.counts.total(), part.output.0.len() as u64);
+            found.extend(part.output.0);
+        }
+        let mut wanted = wanted.output.0;
+        wanted.sort_by_key(|(record, _)| record.order());
+        found.sort_by_key(|(record, _)| record.order());
+        prop_assert_eq!(found, wanted);
     }
 
     #[test]

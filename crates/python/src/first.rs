@@ -133,8 +133,8 @@ impl FirstOptions {
         let options = FlowOptions {
             idle_timeout: duration("idle_timeout", &self.idle_timeout)?,
             active_timeout: duration("active_timeout", &self.active_timeout)?,
-            window: None,
             flow_count_max: within("max_flows", self.max_flows, least, most)?,
+            ..FlowOptions::default()
         };
         Ok((options, hash_seed(seed(self.seed)?)))
     }

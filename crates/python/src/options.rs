@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use capture::live::LiveOptions;
+use engine::PartitionShare;
 use packet::Span;
 use pyo3::FromPyObject;
 use session::duration::parse_duration;
@@ -26,6 +27,7 @@ pub(crate) struct InputOptions {
     interface: Option<String>,
     duration: Option<String>,
     drop_duplicates: Option<String>,
+    share: Option<(i64, i64)>,
 }
 
 impl InputOptions {
@@ -44,6 +46,21 @@ impl InputOptions {
         Ok(time)
     }
 
+    /// The share of the flows that is kept.
+    fn share(&self) -> Result<PartitionShare, Refusal> {
+        let Some((index, count)) = self.share else { return Ok(PartitionShare::WHOLE) };
+        if self.is_live() {
+            let text = "share: an interface is read once; leave it out, or give captures";
+            return Err(Refusal::new(Kind::Option, text));
+        }
+        let both = usize::try_from(index).ok().zip(usize::try_from(count).ok());
+        let share = both.and_then(|(index, count)| PartitionShare::new(index, count));
+        share.ok_or_else(|| {
+            let seen = format!("({index}, {count})");
+            refused("share", seen, "wanted (index, count): one of at most 64 shares, from 0")
+        })
+    }
+
     pub(crate) fn request(self) -> Result<InputRequest, Refusal> {
         let count = match self.count {
             Some(count) => match u64::try_from(count) {
@@ -58,6 +75,7 @@ impl InputOptions {
             })
         });
         let thread_count = threads(self.threads)?;
+        let share = self.share()?;
         let drop_duplicates = self.drop_duplicates.as_deref();
         let drop_duplicates =
             drop_duplicates.map(|text| duration("drop_duplicates", text)).transpose()?;
@@ -72,6 +90,7 @@ impl InputOptions {
             drop_duplicates,
             decapsulate: self.decapsulate,
             thread_count,
+            share,
             painter: None,
         })
     }

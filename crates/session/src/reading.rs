@@ -24,7 +24,7 @@ use capture::{
 };
 use engine::group::Outcome;
 use engine::run::{Control, RunOutcome, run, run_one};
-use engine::{Fold, Stage};
+use engine::{Fold, PartitionShare, Stage};
 use packet::dissect::DissectOptions;
 use packet::{HashSeed, LinkType, Span};
 
@@ -59,6 +59,8 @@ pub struct InputRequest {
     pub decapsulate: bool,
     /// Threads to use; one per core unless given.
     pub thread_count: Option<usize>,
+    /// Of the flows in these frames, those that are kept.
+    pub share: PartitionShare,
     /// Shows how far reading is, where a person waits for it.
     pub painter: Option<Painter>,
 }
@@ -83,6 +85,7 @@ impl Default for InputRequest {
             drop_duplicates: None,
             decapsulate: true,
             thread_count: None,
+            share: PartitionShare::WHOLE,
             painter: None,
         }
     }

@@ -186,8 +186,8 @@ pub(crate) fn serve_with(
     let options = FlowOptions {
         idle_timeout: timeouts.idle,
         active_timeout: timeouts.active,
-        window: None,
         flow_count_max: way.flow_count_max,
+        ..FlowOptions::default()
     };
     let seed = HashSeed::new(way.seed);
     let mut stage = FlowFrames::new(options, seed, classifier, Ends::default());
@@ -229,8 +229,8 @@ pub(crate) fn serve_windows(
     let options = FlowOptions {
         idle_timeout: timeouts.idle,
         active_timeout: timeouts.active,
-        window: None,
         flow_count_max: way.flow_count_max,
+        ..FlowOptions::default()
     };
     let seed = HashSeed::new(way.seed);
     let mut stage = FlowFrames::new(options, seed, classifier, Nothing);

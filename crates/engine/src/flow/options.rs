@@ -2,6 +2,8 @@
 
 use packet::Span;
 
+use crate::partition::PartitionShare;
+
 /// Time-outs and limits of a flow table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowOptions {
@@ -13,6 +15,8 @@ pub struct FlowOptions {
     pub window: Option<Span>,
     /// Flows kept at most, by all owners of a run together.
     pub flow_count_max: usize,
+    /// The flows that are kept at all. Event time is that of all packets.
+    pub share: PartitionShare,
 }
 
 impl FlowOptions {
@@ -36,6 +40,7 @@ impl Default for FlowOptions {
             active_timeout: Span::from_seconds(1800),
             window: None,
             flow_count_max: 1 << 22,
+            share: PartitionShare::WHOLE,
         }
     }
 }

@@ -73,6 +73,12 @@ pub trait Application: Send + Sized + 'static {
         Self::BY_FLOW
     }
 
+    /// Whether its rows of one flow depend on no other flow, as long as no budget is used up: then
+    /// several runs over the same frames may each have a share of the flows.
+    fn has_shares(&self) -> bool {
+        self.is_by_flow()
+    }
+
     /// What it looks at, and how flows have to be cut for it.
     fn wants(&self) -> Wants;
 

@@ -44,6 +44,10 @@ pub trait Ready: Send {
     fn name(&self) -> &'static str;
     /// As [`Application::is_by_flow`].
     fn is_by_flow(&self) -> bool;
+    /// As [`Application::has_shares`].
+    fn has_shares(&self) -> bool {
+        self.is_by_flow()
+    }
     /// As [`Application::wants`].
     fn wants(&self) -> Wants;
     /// As [`Application::schema`].
@@ -86,6 +90,10 @@ impl<A: Application> Ready for A {
 
     fn is_by_flow(&self) -> bool {
         Application::is_by_flow(self)
+    }
+
+    fn has_shares(&self) -> bool {
+        Application::has_shares(self)
     }
 
     fn wants(&self) -> Wants {

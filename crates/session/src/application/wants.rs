@@ -138,6 +138,7 @@ impl CombinedWants {
             active_timeout: self.active_timeout.map_or(usual.active_timeout, |wanted| wanted.1),
             window: self.window.and_then(|wanted| wanted.1),
             flow_count_max: self.flow_count_max.unwrap_or(usual.flow_count_max),
+            ..usual
         }
     }
 

@@ -99,6 +99,11 @@ impl Application for Latency {
         Self::shown_by(settings, LatencyView::Nothing, upstream)
     }
 
+    fn has_shares(&self) -> bool {
+        // A destination is that of many flows; a second tap is read as a whole.
+        self.settings.by != By::Destination && self.settings.egress.is_empty()
+    }
+
     fn wants(&self) -> Wants {
         Wants::flows(NEEDS)
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use alerts::Lists;
 use capture::Input;
+use engine::flow::FlowOptions;
 use engine::flow::pass::LabelKind;
 use packet::{HashSeed, Span, must};
 use sink::{Existing, OutputError, OutputFile};
@@ -90,6 +91,10 @@ impl From<InputError> for RunError {
         Self::Input(error)
     }
 }
+
+/// Why not each of several runs has some of the flows.
+const NO_SHARES: &str = "these rows depend on several flows at a time, so no run can have a share \
+                         of the flows; leave it out";
 
 /// A run that is about to begin.
 pub struct Session {
@@ -210,8 +215,12 @@ impl Session {
         let lists = lists(plan.lists, &plan.alerts, &read_labels)?;
         let wants_frames = |one: &AppPlan| one.ready.wants().has_frames;
         let has_frames = lists.is_some() || applications.iter().any(wants_frames);
+        let share = request.share;
+        if !share.is_whole() && !applications.iter().all(|one| one.ready.has_shares()) {
+            return Err(RunError::Refused(Refusal::of("share", NO_SHARES)));
+        }
         let making = Making {
-            options: wants.flow_options(),
+            options: FlowOptions { share, ..wants.flow_options() },
             seed: hash_seed(run.seed),
             thread_count: threads(&inputs, pace.is_some()),
             socket_count: sockets(&opened),

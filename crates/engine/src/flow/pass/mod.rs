@@ -25,6 +25,7 @@ use super::rest::RemainingFlows;
 use super::slab::FlowSlot;
 use super::table::{FlowEnd, FlowTable};
 use crate::group::Outcome;
+use crate::partition::PartitionShare;
 use prepared::Part;
 
 /// Packets taken in together; see [`FlowTable::observe`].
@@ -39,6 +40,8 @@ const PIECE_LEN: usize = 64;
 pub struct Pass<L> {
     has_flows: bool,
     seed: HashSeed,
+    /// The flows that it has, and with them the frames; every other packet only moves time.
+    share: PartitionShare,
     clock: FlowClock,
     table: FlowTable,
     labels: Labels,
@@ -73,6 +76,7 @@ impl<L: Lens> Pass<L> {
         Self {
             has_flows: true,
             seed,
+            share: options.share,
             clock: FlowClock::new(options.idle_timeout, options.window),
             table: FlowTable::new(options),
             labels: Labels::default(),
@@ -190,7 +194,9 @@ impl<L: Lens> Pass<L> {
             return;
         }
         let (packets, places) = (take(&mut self.packets), take(&mut self.places));
-        self.show(batch, self.start..end, &packets, &places);
+        // As in a part: a frame of another share is no one's here.
+        let records = if self.share.is_whole() { self.start..end } else { 0..0 };
+        self.show(batch, records, &packets, &places);
         (self.packets, self.places) = (packets, places);
         self.packets.clear();
         self.places.clear();
@@ -257,6 +263,9 @@ impl<L: Lens> crate::Stage for Pass<L> {
             match FlowPacket::from_frame(&frame, self.seed, time) {
                 Some(packet) => {
                     self.outcome.keyed += 1;
+                    if !self.share.has(packet.hash) {
+                        continue;
+                    }
                     self.packets.push(packet);
                     self.places.push(index);
                     if self.packets.len() >= PIECE_LEN {

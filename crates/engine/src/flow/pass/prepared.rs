@@ -9,7 +9,7 @@ use packet::{BATCH_LEN_MAX, Batch, Frame, HashSeed, Record};
 use super::super::extract::{FlowClock, FlowMark, FlowPacket};
 use super::super::options::FlowOptions;
 use crate::group::Outcome;
-use crate::partition::Partition;
+use crate::partition::{Partition, PartitionShare};
 
 /// Some batches, copied: they outlive their source's next one, and cross threads.
 #[derive(Default)]
@@ -51,10 +51,10 @@ impl PreparedBatches {
         self.frame_count
     }
 
-    /// Whether there is none.
+    /// Whether there is none, and no mark either.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.frame_count == 0
+        self.frame_count == 0 && self.marks.is_empty()
     }
 
     fn copy(&mut self, frame: &Frame<'_>, payload_len_max: usize) {
@@ -96,6 +96,7 @@ pub struct Preparer {
     outcome: Outcome,
     part_count: usize,
     payload_len_max: Option<usize>,
+    share: PartitionShare,
 }
 
 /// Of each frame so much is copied whatever lies there: headers that no layer names.
@@ -113,7 +114,8 @@ impl Preparer {
         payload_len_max: Option<usize>,
     ) -> Self {
         let clock = FlowClock::new(options.idle_timeout, options.window);
-        Self { seed, clock, outcome: Outcome::default(), part_count, payload_len_max }
+        let (outcome, share) = (Outcome::default(), options.share);
+        Self { seed, clock, outcome, part_count, payload_len_max, share }
     }
 
     /// Adds the frames of a batch.
@@ -122,20 +124,27 @@ impl Preparer {
         into.parts.resize_with(self.part_count, Part::default);
         for frame in batch.frames() {
             let place = into.frame_count;
+            let found = if self.part_count == 0 {
+                None
+            } else {
+                let (time, mark) = self.clock.on_packet(frame.record.timestamp);
+                into.marks.extend(mark.map(|mark| (place, mark)));
+                let found = FlowPacket::from_frame(&frame, self.seed, time);
+                match &found {
+                    Some(_) => self.outcome.keyed += 1,
+                    None => self.outcome.add_absent(&frame),
+                }
+                // Nobody looks at a frame of another share.
+                if found.is_some_and(|packet| !self.share.has(packet.hash)) {
+                    continue;
+                }
+                found
+            };
             into.frame_count += 1;
             if let Some(payload_len_max) = self.payload_len_max {
                 into.copy(&frame, payload_len_max);
             }
-            if self.part_count == 0 {
-                continue;
-            }
-            let (time, mark) = self.clock.on_packet(frame.record.timestamp);
-            into.marks.extend(mark.map(|mark| (place, mark)));
-            let Some(packet) = FlowPacket::from_frame(&frame, self.seed, time) else {
-                self.outcome.add_absent(&frame);
-                continue;
-            };
-            self.outcome.keyed += 1;
+            let Some(packet) = found else { continue };
             // Whole partitions: a table's caps are theirs.
             let part = Partition::of_hash(packet.hash).owner(self.part_count);
             if let Some(Part { packets, places }) = into.parts.get_mut(part) {

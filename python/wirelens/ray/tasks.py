@@ -1,0 +1,160 @@
+"""What one task does: it reads captures of one set, in a process of its own, and writes one file.
+
+A task may run twice, after its worker was lost: it writes the same rows to the same file, which has
+its name only when it is complete.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from wirelens import _wirelens, compat, questions
+from wirelens.__main__ import PROGRAM
+from wirelens.errors import ApplicationError, CaptureWarning, OptionError, WirelensError
+from wirelens.questions import Source
+from wirelens.ray.sets import CaptureSet
+from wirelens.results import Stream
+from wirelens.written import data
+
+# Exit status of the command: rows are complete, but a capture ends early.
+_DAMAGED = 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """Captures, what is asked of them, and the file for its rows."""
+
+    question: str
+    arguments: Mapping[str, Any]
+    captures: CaptureSet
+    source: Source
+    """All captures of the set, or one of them."""
+    share: tuple[int, int] | None
+    threads: int
+    part: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a task."""
+
+    part: str
+    sensor: str | None
+    share: tuple[int, int] | None
+    rows: int
+    counts: dict[str, Any]
+    damages: list[str]
+    seconds: float
+    peak_bytes: int
+    """Largest memory of the process that ran it, by then."""
+    process: int
+
+    @property
+    def path(self) -> Path:
+        """Where it is kept, next to its rows: a run that is resumed reads it."""
+        return report_path(Path(self.part))
+
+    def save(self) -> None:
+        """Keeps it. What it is about is complete."""
+        data(self.path, json.dumps(asdict(self)).encode())
+
+    @classmethod
+    def load(cls, part: Path) -> "Report | None":
+        """That of a part that is complete, wherever the folder is now."""
+        path = report_path(part)
+        if not (part.exists() and path.exists()):
+            return None
+        kept = cls(**json.loads(path.read_text()))
+        share = None if kept.share is None else (kept.share[0], kept.share[1])
+        return replace(kept, part=str(part), share=share)
+
+
+def report_path(part: Path) -> Path:
+    """Readers of folders of Parquet pass over names that begin so."""
+    return part.with_name(f"_{part.stem}.json")
+
+
+def run(task: Task) -> Report:
+    """Runs a task, in a worker.
+
+    Raises
+    ------
+    CaptureNotFoundError, CaptureUnreadableError
+        If captures vanish or change before all rows are written: then there are none.
+    """
+    if task.version != _wirelens.__version__:
+        raise OptionError(
+            f"wirelens {_wirelens.__version__} on this worker, {task.version} in the program that "
+            "asks; install the same version on every machine"
+        )
+    begun = time.monotonic()
+    task.captures.check()
+    part = Path(task.part)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        counts, damages = _nprint(task) if task.question == "nprint" else _ask(task)
+    except WirelensError:
+        # That captures are gone explains more than what it led to.
+        task.captures.check()
+        raise
+    try:
+        task.captures.check()
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+    report = Report(
+        part=task.part,
+        sensor=task.captures.sensor,
+        share=task.share,
+        rows=compat.need("pyarrow.parquet", "wirelens.ray").read_metadata(part).num_rows,
+        counts=counts,
+        damages=damages,
+        seconds=time.monotonic() - begun,
+        peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        process=os.getpid(),
+    )
+    report.save()
+    return report
+
+
+def _ask(task: Task) -> tuple[dict[str, Any], list[str]]:
+    arguments = dict(task.arguments)
+    if task.question in ("flows", "top"):
+        arguments["threads"] = task.threads
+    if task.share is not None:
+        arguments["share"] = task.share
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = getattr(questions, task.question)(task.source, **arguments)
+        result.to_parquet(task.part, overwrite=True)
+    if isinstance(result, Stream):
+        return dict(result.counts or {}), result.damages
+    told = [str(one.message) for one in caught if issubclass(one.category, CaptureWarning)]
+    return result.counts, told
+
+
+def _nprint(task: Task) -> tuple[dict[str, Any], list[str]]:
+    source = task.source
+    names = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    command: list[str] = [str(PROGRAM), "nprint", "--output", task.part, "--force"]
+    for name in names:
+        command += ["-r", os.fspath(name)]
+    done = subprocess.run(
+        [*command, *task.arguments["options"]],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    lines = done.stderr.strip().splitlines()
+    if done.returncode not in (0, _DAMAGED):
+        raise ApplicationError("\n".join(lines) or f"nprint: status {done.returncode}")
+    return {}, lines if done.returncode == _DAMAGED else []
