@@ -73,6 +73,7 @@ pub(crate) fn request(
         decapsulate,
         thread_count: arguments.threads.map(usize::from),
         painter: (!arguments.quiet).then_some(crate::progress::painter),
+        ..InputRequest::default()
     }
 }
 

@@ -89,8 +89,8 @@ fn request(arguments: &NprintArguments) -> FlowsRequest {
     let options = FlowOptions {
         idle_timeout: arguments.idle_timeout,
         active_timeout: arguments.active_timeout,
-        window: None,
         flow_count_max: arguments.max_flows,
+        ..FlowOptions::default()
     };
     FlowsRequest { options, seed: hash_seed(arguments.input.seed) }
 }
