@@ -124,8 +124,8 @@ fn through<K: FromFrames>(cascade: &Cascade, frames: &[u8], classifier: K) -> (K
     let flows = FlowOptions {
         idle_timeout: timeouts.idle,
         active_timeout: timeouts.active,
-        window: None,
         flow_count_max: 64,
+        ..FlowOptions::default()
     };
     let mut stage = FlowFrames::new(flows, HashSeed::new(7), classifier, Unwanted);
     run_one(&mut Frames::new(frames), &mut stage, &Control::default());

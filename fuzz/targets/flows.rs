@@ -64,6 +64,7 @@ fn options(input: &mut Input<'_>) -> FlowOptions {
         active_timeout: active.max(shortest),
         window: (window > Span::default()).then_some(window),
         flow_count_max: usize::from(input.u8()),
+        ..FlowOptions::default()
     }
 }
 

@@ -87,8 +87,8 @@ fn measure<K: FromFrames>(
     let options = FlowOptions {
         idle_timeout: timeouts.idle,
         active_timeout: timeouts.active,
-        window: None,
         flow_count_max: FLOW_COUNT_MAX,
+        ..FlowOptions::default()
     };
     let mut stage = FlowFrames::new(options, HashSeed::new(1), keep, ());
     frames.next = 0;
