@@ -55,7 +55,8 @@ class Broker:
         path = self.folder / "nats.conf"
         store = self.folder / "jetstream"
         path.write_text(
-            f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{store}" }}\n{self.settings}'
+            f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{store}" }}\n'
+            f"{self.settings}"
         )
         with (self.folder / "nats.log").open("ab") as log:
             self.process = subprocess.Popen(

@@ -4,22 +4,28 @@ import json
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from broker import Broker, Client, Message, broker, free_port, stream_messages
 from command import DEMO, ENVIRONMENT, PROGRAM, wirelens
+from lab import Listening, datagrams, identity, ip, new_link
 
 pytestmark = pytest.mark.testbed
 
-TABLES = '[flows]\nread-names = true\n[classify]\nmodel = "services"\n'
+TABLES = (
+    '[flows]\nread-names = true\noutput = "{folder}/flows.jsonl"\nforce = true\n'
+    '[classify]\nmodel = "services"\noutput = "{folder}/classify.jsonl"\nforce = true\n'
+)
 SENSOR = "roof.east"
 
 
 def settings(folder: Path, address: str, more: str = "", tables: str = TABLES) -> Path:
     path = folder / "wirelens.toml"
     path.write_text(
-        f'[input]\nread = "{DEMO}"\n{tables}'
+        f'[input]\nread = "{DEMO}"\n{tables.format(folder=folder)}'
         f'[nats]\nservers = ["{address}"]\nsensor = "{SENSOR}"\n{more}'
     )
     return path
@@ -41,17 +47,12 @@ def rows_of(messages: list[Message], table: str) -> list[str]:
     return rows
 
 
-def wanted(command: str, *more: str) -> list[str]:
-    return (
-        wirelens(command, "-q", "-r", DEMO, "--format", "jsonl", *more).stdout.decode().splitlines()
-    )
-
-
-def check_complete(messages: list[Message]) -> None:
-    """The stream has the rows of the commands, each once."""
-    assert Counter(rows_of(messages, "flows")) == Counter(wanted("flows", "--read-names"))
-    verdicts = Counter(rows_of(messages, "classify"))
-    assert verdicts == Counter(wanted("classify", "--model", "services"))
+def check_complete(messages: list[Message], folder: Path) -> None:
+    """The stream has the rows that the run wrote into files, each once."""
+    for table in ("flows", "classify"):
+        written = (folder / f"{table}.jsonl").read_text().splitlines()
+        assert len(written) > 100
+        assert Counter(rows_of(messages, table)) == Counter(written)
 
 
 def test_rows_and_alerts_are_published_once(tmp_path: Path) -> None:
@@ -62,9 +63,9 @@ def test_rows_and_alerts_are_published_once(tmp_path: Path) -> None:
         assert ran.status == 0, ran.stderr
         assert "nats: connected" in ran.stderr
         messages = stream_messages(server.port)
-        check_complete(messages)
+        check_complete(messages, tmp_path)
         fired = [json.loads(row) for row in rows_of(messages, "alerts")]
-        assert fired and {one["rule"] for one in fired} == {"large"}
+        assert fired and {one["name"] for one in fired} == {"large"}
         # A second run has an id of its own: its rows are no duplicates of the first one's.
         assert wirelens("run", "-q", "-c", path).status == 0
         runs = {message.headers["Wirelens-Run"] for message in stream_messages(server.port)}
@@ -77,7 +78,7 @@ def test_a_small_broker_gets_small_messages(tmp_path: Path) -> None:
         assert ran.status == 0, ran.stderr
         messages = stream_messages(server.port)
         assert len(messages) > 10 and max(len(one.data) for one in messages) <= 4_096
-        check_complete(messages)
+        check_complete(messages, tmp_path)
 
 
 def replay(path: Path, pace: str) -> subprocess.Popen[str]:
@@ -100,7 +101,7 @@ def test_a_broker_that_is_killed_loses_nothing(tmp_path: Path) -> None:
         assert run.returncode == 0, told
         assert "the broker is away" in told and "connected again" in told
         assert "not published" not in told
-        check_complete(stream_messages(server.port))
+        check_complete(stream_messages(server.port), tmp_path)
 
 
 def test_a_broker_that_comes_later_gets_all_rows(tmp_path: Path) -> None:
@@ -112,20 +113,20 @@ def test_a_broker_that_comes_later_gets_all_rows(tmp_path: Path) -> None:
         _, told = run.communicate(timeout=60)
         assert run.returncode == 0, told
         assert told.index("the broker is away") < told.index("nats: connected")
-        check_complete(stream_messages(server.port))
+        check_complete(stream_messages(server.port), tmp_path)
     finally:
         server.kill()
 
 
 def test_without_a_broker_the_run_is_the_same_and_says_so(tmp_path: Path) -> None:
     address = f"nats://127.0.0.1:{free_port()}"
-    output = TABLES.replace("[flows]\n", '[flows]\noutput = "flows.jsonl"\n')
-    ran = wirelens("run", "-q", "-c", settings(tmp_path, address, tables=output), cwd=tmp_path)
+    ran = wirelens("run", "-q", "-c", settings(tmp_path, address))
     assert ran.status == 0, ran.stderr
-    written = (tmp_path / "flows.jsonl").read_text().splitlines()
-    assert written == wanted("flows", "--read-names")
-    verdict_count = len(wanted("classify", "--model", "services"))
-    lost = f"{len(written) + verdict_count} rows were not published, 0 were"
+    flows = (tmp_path / "flows.jsonl").read_text().splitlines()
+    alone = wirelens("flows", "-q", "-r", DEMO, "--format", "jsonl", "--read-names")
+    assert flows == alone.stdout.decode().splitlines()
+    verdicts = (tmp_path / "classify.jsonl").read_text().splitlines()
+    lost = f"{len(flows) + len(verdicts)} rows were not published, 0 were"
     assert "the broker is away" in ran.stderr and lost in ran.stderr
 
 
@@ -209,3 +210,34 @@ def test_tls_is_used_and_a_stranger_refused(tmp_path: Path) -> None:
         assert ran.status == 0 and "not published" not in ran.stderr, ran.stderr
         ran = wirelens("run", "-q", "-c", settings(tmp_path, address))
         assert ran.status == 1 and "TLS" in ran.stderr and "ca-file" in ran.stderr
+
+
+def test_no_packet_is_lost_while_the_broker_is(tmp_path: Path) -> None:
+    """On an interface: packets before, while and after the broker is away are all in its rows."""
+    with new_link() as link, broker_in(tmp_path) as server:
+        path = settings(tmp_path, server.address, tables="[flows]\n")
+        path.write_text(path.read_text().replace(f'read = "{DEMO}"', 'interface = "wl0"'))
+        with Listening(tmp_path, "run", "-c", path) as live:
+            live.wait_for("nats: connected")
+            link.send(datagrams(300))
+            server.kill()
+            link.send(datagrams(300, port=80))
+            live.wait_for("the broker is away")
+            server.start()
+            live.wait_for("connected again")
+            link.send(datagrams(300, port=443))
+            time.sleep(0.5)
+            ran = live.end()
+        assert ran.status == 0, ran.stderr
+        packets = identity(ran)
+        assert (packets["processed"], packets["dropped"]) == (900, 0)
+        rows = [json.loads(row) for row in rows_of(stream_messages(server.port), "flows")]
+        assert len(rows) == len({row["community_id"] for row in rows}) == 900
+
+
+@contextmanager
+def broker_in(folder: Path) -> Iterator[Broker]:
+    """A broker in the namespace of this test."""
+    ip("link set lo up")
+    with broker(folder) as server:
+        yield server

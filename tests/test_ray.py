@@ -92,7 +92,7 @@ def test_rows_do_not_depend_on_cuts_and_workers(
         ("flows", {"stats": True, **SHORT}, {"shares": shares, "threads": threads}),
         ("flows", {"window": "1s"}, {"shares": shares}),
         ("latency", {}, {"shares": shares}),
-        ("latency", {"by": "packet"}, {"shares": shares}),
+        ("latency", {"by": "packet"}, {}),
         ("classify_flows", {"model": "services"}, {}),
         ("top", {"by": "pair", "n": 7}, {}),
         ("top", {"by": "port", "n": 3, "window": "5s"}, {}),
@@ -259,6 +259,7 @@ def test_questions_about_several_flows_are_one_task(over_ray: Any) -> None:
     assert multiset(rows.to_arrow()) == multiset(alone("latency", DEMO, by="destination"))
     for question, arguments in (
         ("latency", {"by": "destination"}),
+        ("latency", {"by": "packet"}),
         ("flows", {"read_names": True}),
         ("classify_flows", {"model": "devices"}),
     ):

@@ -424,7 +424,8 @@ def flows(
         Seed of the hash table, random by default.
     share
         ``(index, count)``: only the flows of this one of `count` shares, at most 64. All shares,
-        each read with the same `seed`, together have the rows of one reading. Not with `read_names`.
+        each read with the same `seed`, together have the rows of one reading. Not with
+        `read_names`.
     decapsulate
         Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are decapsulated, and inner headers
         reported.
@@ -708,8 +709,8 @@ def latency(
         Seed of the hash table, random by default.
     share
         ``(index, count)``: only the flows of this one of `count` shares, at most 64. All shares,
-        each read with the same `seed`, together have the rows of one reading. Not with
-        ``by="destination"`` or `egress`.
+        each read with the same `seed`, together have the rows of one reading. Only with
+        ``by="flow"`` and without `egress`.
     decapsulate
         Whether GRE, ERSPAN, VXLAN, Geneve, IP-in-IP and GTP-U are decapsulated, and inner headers
         reported.

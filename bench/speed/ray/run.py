@@ -46,7 +46,7 @@ def cpu_seconds() -> float:
 
 
 def busy_seconds() -> float:
-    """Of all processors, by anyone: processes of Ray are nobody's children that are waited for."""
+    """Of all processors, by anyone: workers of Ray are not waited for by this process."""
     first = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
     user, nice, system = (int(number) for number in first[:3])
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("captures", type=Path)
     parser.add_argument("output", type=Path, help="folder for rows.jsonl and environment.json")
     parser.add_argument("--wirelens", default="target/release/wirelens")
+    parser.add_argument("--without-shares", action="store_true", help="one task with all threads")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cpus", type=int, default=len(os.sched_getaffinity(0)))
     arguments = parser.parse_args()
@@ -79,8 +80,9 @@ def main() -> None:
     ways: dict[str, dict[str, int] | None] = {
         "command": None,
         "ray": {},
-        "ray, a share each": {"shares": arguments.cpus, "threads": 1},
     }
+    if not arguments.without_shares:
+        ways["ray, a share each"] = {"shares": arguments.cpus, "threads": 1}
     with (arguments.output / "rows.jsonl").open("w") as file:
         for turn in range(arguments.rounds):
             for way, run in ways.items():
@@ -88,12 +90,12 @@ def main() -> None:
                 rows = str(folder / "rows")
                 captures, cpus = str(arguments.captures), str(arguments.cpus)
                 if run is None:
-                    told = [arguments.wirelens, "flows", "-r", captures, "--threads", cpus]
-                    seconds, _ = timed([*told, "-o", f"{rows}.parquet"])
+                    command = [arguments.wirelens, "flows", "-r", captures, "--threads", cpus]
+                    seconds, _ = timed([*command, "-o", f"{rows}.parquet"])
                     more = {}
                 else:
-                    told = [sys.executable, "-c", RAY, captures, rows, cpus, json.dumps(run)]
-                    seconds, out = timed(told)
+                    command = [sys.executable, "-c", RAY, captures, rows, cpus, json.dumps(run)]
+                    seconds, out = timed(command)
                     more = json.loads(out.splitlines()[-1])
                 shutil.rmtree(folder)
                 row = {"round": turn, "way": way, **seconds, **more}

@@ -1,8 +1,9 @@
 //! Rows, alerts and metrics of a run over NATS.
 //!
-//! A thread of its own reads new rows of the store, as alerts and the history do, so that nothing of the broker is in the path of packets: rows wait
-//! in the tables of the store, whose size is bounded, and in a bounded number of messages that the
-//! broker has not acknowledged. What is evicted before it was sent is counted.
+//! A thread of its own reads new rows of the store, as alerts and the history do, so that nothing
+//! of the broker is in the path of packets: rows wait in the tables of the store, whose size is
+//! bounded, and in a bounded number of messages that the broker has not acknowledged. What is
+//! evicted before it was sent is counted.
 //!
 //! `docs/specs/messages.md` specifies subjects and messages.
 
@@ -30,6 +31,9 @@ pub use tally::BusState;
 
 use publish::Publisher;
 use tally::Tally;
+
+/// What waits at the end has so long to be acknowledged.
+pub const DELIVER_WITHIN: Duration = Duration::from_secs(10);
 
 /// The version of subjects and messages.
 pub const VERSION: u32 = 1;

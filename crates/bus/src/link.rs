@@ -14,7 +14,7 @@ use serde_json::{Value as Json, json};
 
 use crate::BusError;
 use crate::keys::{self, Credentials};
-use crate::protocol::{NO_BROKER, Said, take};
+use crate::protocol::{NO_BROKER, ServerMessage, take};
 
 /// How long each step of connecting may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -155,7 +155,7 @@ impl Connection {
         let mut connection =
             Self { stream: Stream::Plain(tcp), read: Vec::new(), max_payload: 1 << 20 };
         let info = match connection.next(CONNECT_WITHIN)? {
-            Some(Said::Info(info)) => info,
+            Some(ServerMessage::Info(info)) => info,
             Some(_) => return refused(NO_BROKER),
             None => return Err(OpenError::Away(String::from("it does not answer"))),
         };
@@ -170,8 +170,8 @@ impl Connection {
         connection.write(hello.as_bytes())?;
         loop {
             match connection.next(CONNECT_WITHIN)? {
-                Some(Said::Pong) => return Ok(connection),
-                Some(Said::Error(why)) => return refused(explained(&why)),
+                Some(ServerMessage::Pong) => return Ok(connection),
+                Some(ServerMessage::Error(why)) => return refused(explained(&why)),
                 Some(_) => {}
                 None => return Err(OpenError::Away(String::from("it does not answer"))),
             }
@@ -207,7 +207,7 @@ impl Connection {
     }
 
     /// What the broker says next, at most so long from now; nothing where it says nothing.
-    pub(crate) fn next(&mut self, wait: Duration) -> io::Result<Option<Said>> {
+    pub(crate) fn next(&mut self, wait: Duration) -> io::Result<Option<ServerMessage>> {
         let mut is_first = true;
         loop {
             let taken = take(&mut self.read);

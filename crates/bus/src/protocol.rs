@@ -10,7 +10,7 @@ const MESSAGE_LEN_MAX: usize = 1 << 20;
 
 /// What a broker says.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Said {
+pub(crate) enum ServerMessage {
     Info(Json),
     Message {
         subject: String,
@@ -29,18 +29,18 @@ pub(crate) enum Said {
 pub(crate) const NO_BROKER: &str = "no broker of NATS: what it says is not understood";
 
 /// Takes the next thing off the front of what was read; nothing where it is not complete.
-pub(crate) fn take(read: &mut Vec<u8>) -> Result<Option<Said>, &'static str> {
+pub(crate) fn take(read: &mut Vec<u8>) -> Result<Option<ServerMessage>, &'static str> {
     let Some(len) = read.windows(2).position(|two| two == b"\r\n") else {
         return if read.len() > LINE_LEN_MAX { Err(NO_BROKER) } else { Ok(None) };
     };
     let line = read.get(..len).and_then(|line| std::str::from_utf8(line).ok()).ok_or(NO_BROKER)?;
     let (verb, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
     let said = match verb.to_ascii_uppercase().as_str() {
-        "INFO" => Said::Info(serde_json::from_str(rest).map_err(|_| NO_BROKER)?),
-        "PING" => Said::Ping,
-        "PONG" => Said::Pong,
-        "+OK" => Said::Fine,
-        "-ERR" => Said::Error(rest.trim().trim_matches('\'').to_owned()),
+        "INFO" => ServerMessage::Info(serde_json::from_str(rest).map_err(|_| NO_BROKER)?),
+        "PING" => ServerMessage::Ping,
+        "PONG" => ServerMessage::Pong,
+        "+OK" => ServerMessage::Fine,
+        "-ERR" => ServerMessage::Error(rest.trim().trim_matches('\'').to_owned()),
         "MSG" | "HMSG" => {
             let has_headers = verb.len() == 4;
             let words: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -57,7 +57,7 @@ pub(crate) fn take(read: &mut Vec<u8>) -> Result<Option<Said>, &'static str> {
             }
             let (head, payload) = whole.split_at(head_len);
             let message =
-                Said::Message { subject, status: status(head), payload: payload.to_vec() };
+                ServerMessage::Message { subject, status: status(head), payload: payload.to_vec() };
             read.drain(..end + 2);
             return Ok(Some(message));
         }
@@ -110,18 +110,18 @@ mod tests {
     fn what_is_said_is_read_in_any_pieces() {
         let said = b"INFO {\"max_payload\":9}\r\n+OK\r\nPING\r\nMSG in.1 1 4\r\na\r\nb\r\n\
             HMSG in.2 1 16 18\r\nNATS/1.0 503\r\n\r\nok\r\n-ERR 'Authorization Violation'\r\n";
-        let message = |subject: &str, status, payload: &[u8]| Said::Message {
+        let message = |subject: &str, status, payload: &[u8]| ServerMessage::Message {
             subject: subject.into(),
             status,
             payload: payload.to_vec(),
         };
         let wanted = [
-            Said::Info(serde_json::json!({"max_payload": 9})),
-            Said::Fine,
-            Said::Ping,
+            ServerMessage::Info(serde_json::json!({"max_payload": 9})),
+            ServerMessage::Fine,
+            ServerMessage::Ping,
             message("in.1", None, b"a\r\nb"),
             message("in.2", Some(503), b"ok"),
-            Said::Error("Authorization Violation".into()),
+            ServerMessage::Error("Authorization Violation".into()),
         ];
         for piece_len in [1, 7, said.len()] {
             let (mut read, mut seen) = (Vec::new(), Vec::new());

@@ -11,8 +11,8 @@ use store::Store;
 
 use crate::link::{Connection, OpenError, explained};
 use crate::message::{LEN_MAX, RowMessage, all_rows, metrics_subject, stream_name, token};
-use crate::protocol::{Said, publish, publish_with};
-use crate::source::{Lost, Source};
+use crate::protocol::{ServerMessage, publish, publish_with};
+use crate::source::{Losses, Source};
 use crate::tally::Tally;
 use crate::{BusError, Options, metrics};
 
@@ -224,12 +224,12 @@ impl Publisher {
             wait = Duration::ZERO;
             (self.heard_at, self.has_pinged) = (self.now(), false);
             match said {
-                Said::Ping => self.write(b"PONG\r\n")?,
-                Said::Message { subject, status, payload } => {
+                ServerMessage::Ping => self.write(b"PONG\r\n")?,
+                ServerMessage::Message { subject, status, payload } => {
                     self.on_answer(&subject, status, &payload);
                 }
-                Said::Error(why) => self.tally.note_trouble(&explained(&why)),
-                Said::Info(_) | Said::Pong | Said::Fine => {}
+                ServerMessage::Error(why) => self.tally.note_trouble(&explained(&why)),
+                ServerMessage::Info(_) | ServerMessage::Pong | ServerMessage::Fine => {}
             }
         }
     }
@@ -363,7 +363,7 @@ impl Publisher {
         // Headers take part of what the broker allows.
         let max_payload = self.connection.as_ref().map_or(0, |open| open.max_payload);
         let len_max = max_payload.saturating_sub(4_096).clamp(512, LEN_MAX);
-        let mut lost = Lost::default();
+        let mut lost = Losses::default();
         let message = self.sources.iter_mut().find_map(|source| source.next(len_max, &mut lost));
         self.tally.note_lost(lost);
         message

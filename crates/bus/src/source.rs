@@ -15,7 +15,7 @@ pub(crate) struct Source {
 
 /// What became of rows that were not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Lost {
+pub(crate) struct Losses {
     /// Later rows had evicted them.
     pub evicted: u64,
     /// One of them alone is larger than a message may be.
@@ -33,7 +33,7 @@ impl Source {
     }
 
     /// The next rows, as a message of at most so many bytes.
-    pub(crate) fn next(&mut self, len_max: usize, lost: &mut Lost) -> Option<RowMessage> {
+    pub(crate) fn next(&mut self, len_max: usize, lost: &mut Losses) -> Option<RowMessage> {
         loop {
             let before = lost.too_large;
             let message = self.attempt(len_max, lost);
@@ -44,7 +44,7 @@ impl Source {
     }
 
     /// The same, or a row that is too large is counted.
-    fn attempt(&mut self, len_max: usize, lost: &mut Lost) -> Option<RowMessage> {
+    fn attempt(&mut self, len_max: usize, lost: &mut Losses) -> Option<RowMessage> {
         let view = self.table.since(self.taken);
         let mut at = view.received() - view.row_count() as u64;
         lost.evicted += at.saturating_sub(self.taken);
@@ -96,7 +96,7 @@ mod tests {
         let store = Store::new();
         let limits = TableLimits { row_count: 2_048, ..TableLimits::default() };
         let mut source = Source::new(store.add("names", "Names.", SCHEMA, limits));
-        let mut lost = Lost::default();
+        let mut lost = Losses::default();
         source.table.push(&rows(&["a", "b"]));
         let first = source.next(1_000, &mut lost).unwrap();
         assert_eq!((first.first, first.row_count), (0, 2));
@@ -109,7 +109,7 @@ mod tests {
             seen += message.row_count;
             numbers.push(message.first);
         }
-        assert_eq!((seen, numbers, lost), (2, vec![2, 4], Lost { evicted: 0, too_large: 1 }));
+        assert_eq!((seen, numbers, lost), (2, vec![2, 4], Losses { evicted: 0, too_large: 1 }));
         // More than the table keeps.
         (0..5_000).for_each(|_| source.table.push(&rows(&["e"])));
         let mut seen = 0;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use store::Count;
 
-use crate::source::Lost;
+use crate::source::Losses;
 
 /// How publishing stands.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -30,6 +30,20 @@ impl BusState {
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.evicted + self.too_large + self.unacknowledged
+    }
+
+    /// The same in words, by cause; nothing where the broker has all.
+    #[must_use]
+    pub fn losses(&self) -> Option<String> {
+        let Self { published, evicted, too_large, unacknowledged, trouble, .. } = self;
+        let why = trouble.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+        (self.lost() > 0).then(|| {
+            format!(
+                "{} rows were not published, {published} were: {evicted} evicted, {too_large} too \
+                 large, {unacknowledged} not acknowledged{why}",
+                self.lost()
+            )
+        })
     }
 }
 
@@ -99,7 +113,7 @@ impl Tally {
         }
     }
 
-    /// Something fails. Said once, until something else does or all is well again.
+    /// Something fails. Reported once, until something else does or all is well again.
     pub(crate) fn note_trouble(&self, why: &str) {
         let before = self.lock_trouble().replace(why.to_owned());
         if before.as_deref() != Some(why) {
@@ -117,7 +131,7 @@ impl Tally {
         self.retried.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn note_lost(&self, lost: Lost) {
+    pub(crate) fn note_lost(&self, lost: Losses) {
         self.evicted.fetch_add(lost.evicted, Relaxed);
         self.too_large.fetch_add(lost.too_large, Relaxed);
     }

@@ -1,8 +1,10 @@
 //! Where rows, alerts and metrics are published, from the settings file: `[nats]`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use packet::Span;
+use bus::{Link, Options};
+use packet::{Span, Timestamp};
 use serde::Deserialize;
 
 use crate::written;
@@ -63,6 +65,34 @@ impl Default for NatsSettings {
 }
 
 impl NatsSettings {
+    /// As the publisher takes them: of a run that began at this time, on a machine of this name,
+    /// with monotonic time and what prints messages for users. `waits` is [`Options::waits`].
+    #[must_use]
+    pub fn options(
+        &self,
+        machine: impl FnOnce() -> String,
+        began: Timestamp,
+        waits: bool,
+        monotonic: fn() -> Duration,
+        tell: fn(&str),
+    ) -> Options {
+        let Self { servers, credentials, token_file, ca_file, .. } = self.clone();
+        let user = self.user.clone().zip(self.password_file.clone());
+        let certificate = self.certificate.clone().zip(self.key.clone());
+        Options {
+            link: Link { servers, credentials, token_file, user, ca_file, certificate },
+            prefix: self.prefix.clone(),
+            sensor: self.sensor.clone().unwrap_or_else(machine),
+            run: format!("{:x}", began.as_ns()),
+            keep: duration(self.keep),
+            keep_bytes: self.keep_bytes,
+            metrics_every: duration(self.metrics_every),
+            waits,
+            monotonic,
+            tell,
+        }
+    }
+
     /// What is wrong with them.
     pub(crate) fn mistake(&self) -> Option<&'static str> {
         let is_word = |text: &str| {
@@ -93,6 +123,10 @@ impl NatsSettings {
         }
         None
     }
+}
+
+fn duration(span: Span) -> Duration {
+    Duration::from_nanos(u64::try_from(span.as_ns()).unwrap_or(0))
 }
 
 /// Its keys with their defaults, as `--init` prints them.

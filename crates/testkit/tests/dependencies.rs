@@ -46,6 +46,7 @@ const ROWS: &[(&str, MayUse)] = &[
         "session",
         Only(&[
             "alerts",
+            "bus",
             "capture",
             "cca",
             "classify",

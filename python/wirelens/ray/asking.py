@@ -56,7 +56,7 @@ def ask(
     if asked.get("egress") is not None:
         if len(sets) > 1:
             raise OptionError("egress: of one sensor; ask about each sensor for itself")
-        sets = [replace(sets[0], beside=captures_of(asked["egress"]))]
+        sets = [replace(sets[0], egress=captures_of(asked["egress"]))]
     shareable = planning.has_shares(question, sets[0], asked)
     output = own.get("output")
     folder = Folder(

@@ -1,4 +1,4 @@
-"""How a question about capture sets is divided into tasks whose rows together are those of one run."""
+"""How a question about capture sets is divided into tasks, whose rows are those of one run."""
 
 import itertools
 import random
@@ -100,7 +100,7 @@ def divide(
 
 
 def chosen_seed(arguments: Mapping[str, Any], kept: Any) -> int:
-    """One seed for all tasks: shares are of the same partitions, and a repeated task has the same."""
+    """One seed for all tasks: shares are of the same partitions, also those of a repeated task."""
     seed = arguments.get("seed")
     if seed is not None:
         return int(seed)

@@ -17,7 +17,7 @@ Progress: TypeAlias = Callable[[int, int, Report], object]
 # Tasks that wait in Ray's own queue for each that runs: enough that no processor is idle between.
 _WAITING_PER_SLOT = 2
 
-# The outcome of packets before flows are looked at: all shares of a set see the same ones.
+# The outcome of packets before flows are found: all shares of a set see the same ones.
 _OF_PACKETS = (
     "received", "filtered", "duplicates", "processed", "malformed", "undecoded", "without_key",
     "cut", "counted", "late", "clock_steps", "clamped_stamps",

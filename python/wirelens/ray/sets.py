@@ -35,7 +35,7 @@ class CaptureSet:
     """As they were given: a folder and the list of its captures name rows differently."""
     is_list: bool
     captures: tuple[Capture, ...]
-    beside: tuple[Capture, ...] = ()
+    egress: tuple[Capture, ...] = ()
     """Those of a second tap."""
 
     @property
@@ -53,7 +53,7 @@ class CaptureSet:
         CaptureUnreadableError
             If one has changed, or if a folder has others.
         """
-        for capture in (*self.captures, *self.beside):
+        for capture in (*self.captures, *self.egress):
             if _stat(capture.path) != capture:
                 raise CaptureUnreadableError(
                     f"{capture.path}: changed while Ray read it; run again when it is complete"
@@ -108,7 +108,7 @@ def sets_of(paths: Paths) -> list[CaptureSet]:
 
 def _set_of(sensor: str | None, source: Source) -> CaptureSet:
     is_list = not isinstance(source, (str, os.PathLike))
-    given: Iterable[str | os.PathLike[str]] = source if is_list else [source]  # type: ignore[assignment, list-item]
+    given = list(source) if is_list else [source]
     # Workers have folders of their own to start from.
     names = tuple("-" if name == "-" else os.path.abspath(name) for name in given)
     if not names:

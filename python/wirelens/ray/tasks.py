@@ -137,8 +137,8 @@ def _ask(task: Task) -> tuple[dict[str, Any], list[str]]:
         result.to_parquet(task.part, overwrite=True)
     if isinstance(result, Stream):
         return dict(result.counts or {}), result.damages
-    told = [str(one.message) for one in caught if issubclass(one.category, CaptureWarning)]
-    return result.counts, told
+    found = [str(one.message) for one in caught if issubclass(one.category, CaptureWarning)]
+    return result.counts, found
 
 
 def _nprint(task: Task) -> tuple[dict[str, Any], list[str]]:

@@ -3,7 +3,6 @@
 mod alerting;
 pub mod args;
 pub(crate) mod page;
-mod published;
 mod stored;
 
 use std::fs::{self, File};
@@ -14,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use alerts::Alerts;
-use bus::Bus;
+use bus::{Bus, DELIVER_WITHIN};
 use history::History;
 use server::Server;
 use session::Host;
@@ -32,7 +31,7 @@ use session::toml_text::Mistake;
 use store::Store;
 
 use crate::asked;
-use crate::clock::CLOCK;
+use crate::clock::{self, CLOCK};
 use crate::environment;
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Reopen};
@@ -40,6 +39,7 @@ use crate::live;
 use crate::service::{self, Notices, Service};
 use crate::summary;
 use crate::view::{self, View};
+use alerting::host_name;
 use args::RunArguments;
 
 /// Bytes of a file of settings.
@@ -170,7 +170,9 @@ fn pass(
     alerts.into_iter().for_each(alerting::end);
     history.iter().for_each(|history| stored::end(history));
     // Last of all: alerts are rows, too.
-    bus.into_iter().for_each(published::end);
+    if let Some(losses) = bus.and_then(|bus| bus.end(DELIVER_WITHIN).losses()) {
+        eprintln!("wirelens: [nats] {losses}");
+    }
     let finished = finished?;
     match server {
         Some(server) if arguments.view => server.end(),
@@ -221,8 +223,12 @@ impl Beside {
         let Self { store, page, history, nats, log, alerts, lists } = self;
         // Before the first row, so that none is missed.
         let history = stored::begin(history.as_ref(), store.as_ref())?;
-        let is_taken = history.is_some();
-        let bus = published::begin(nats.as_ref(), store.as_ref(), inputs, is_taken, tell)?;
+        let waits = inputs.interface.is_none() && history.is_none();
+        let bus = nats.zip(store.clone()).map(|(nats, store)| {
+            let began = clock::realtime();
+            Bus::begin(nats.options(host_name, began, waits, CLOCK.monotonic, tell), store)
+        });
+        let bus = bus.transpose().map_err(|why| Failure::error(format_args!("[nats] {why}")))?;
         let server = match (page, &store) {
             (Some(page), Some(store)) => {
                 Some(page::begin(&page, store, inputs, (log, history.clone()), tell)?)

@@ -100,8 +100,9 @@ impl Application for Latency {
     }
 
     fn has_shares(&self) -> bool {
-        // A destination is that of many flows; a second tap is read as a whole.
-        self.settings.by != By::Destination && self.settings.egress.is_empty()
+        // A destination is that of many flows, as is the queue whose sharp changes packets name; a
+        // second tap is read as a whole.
+        self.settings.by == By::Flow && self.settings.egress.is_empty()
     }
 
     fn wants(&self) -> Wants {

@@ -312,8 +312,7 @@ fn plan(
     refuse_shared(&planned, mistakes);
     refuse_taking_place(&planned, mistakes);
     if planned.is_empty() && !site.takes_rows && mistakes.is_empty() {
-        let known: Vec<_> = APPLICATIONS.iter().map(|entry| entry.name).collect();
-        mistakes.add(0..0, format_args!("no application; wanted: a table of {}", known.join(", ")));
+        refuse_nothing(mistakes);
     }
     let rules = steering(&rules, &words, &planned, &alerting.lists(), mistakes);
     if alerting.has_names() && rules.reads(|_| true).contains(&LabelKind::Indicator) {
@@ -340,6 +339,11 @@ fn plan(
         asked: None,
         tables,
     })
+}
+
+fn refuse_nothing(mistakes: &mut Mistakes) {
+    let known: Vec<_> = APPLICATIONS.iter().map(|entry| entry.name).collect();
+    mistakes.add(0..0, format_args!("no application; wanted: a table of {}", known.join(", ")));
 }
 
 /// The rules by which verdicts steer verdicts.

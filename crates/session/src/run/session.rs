@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use alerts::Lists;
 use capture::Input;
+use engine::PartitionShare;
 use engine::flow::FlowOptions;
 use engine::flow::pass::LabelKind;
 use packet::{HashSeed, Span, must};
@@ -192,6 +193,15 @@ fn labelling(
     seats
 }
 
+/// The share of the flows that a request asks for.
+fn share(request: &InputRequest, applications: &[AppPlan]) -> Result<PartitionShare, RunError> {
+    let has_shares = applications.iter().all(|one| one.ready.has_shares());
+    if request.share.is_whole() || has_shares {
+        return Ok(request.share);
+    }
+    Err(RunError::Refused(Refusal::of("share", NO_SHARES)))
+}
+
 impl Session {
     /// Opens the outputs of a plan, and begins its applications. `inputs` were found with what the
     /// plan wants, and `opened` from them; `announce` is called once nothing can refuse the run.
@@ -215,12 +225,8 @@ impl Session {
         let lists = lists(plan.lists, &plan.alerts, &read_labels)?;
         let wants_frames = |one: &AppPlan| one.ready.wants().has_frames;
         let has_frames = lists.is_some() || applications.iter().any(wants_frames);
-        let share = request.share;
-        if !share.is_whole() && !applications.iter().all(|one| one.ready.has_shares()) {
-            return Err(RunError::Refused(Refusal::of("share", NO_SHARES)));
-        }
         let making = Making {
-            options: FlowOptions { share, ..wants.flow_options() },
+            options: FlowOptions { share: share(&request, &applications)?, ..wants.flow_options() },
             seed: hash_seed(run.seed),
             thread_count: threads(&inputs, pace.is_some()),
             socket_count: sockets(&opened),
@@ -279,8 +285,8 @@ impl Session {
         let pace = lent.pace;
         let driving = Driving::new(looking, opened, &inputs, pace, doors.tell);
         let writers = std::mem::take(&mut begun.0);
-        let clock = doors.clock;
         let counted = store.map(|store| LiveCounts::begin(store, &inputs, all));
+        let clock = doors.clock;
         Ok(Self { inputs, clock, driving, names, writers, reload, besides, counted })
     }
 
