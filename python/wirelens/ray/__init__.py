@@ -103,8 +103,8 @@ def classify_flows(paths: Paths, model: str | os.PathLike[str], **arguments: Any
 def latency(paths: Paths, **arguments: Any) -> Rows:
     """Latencies, with the rows of `wirelens.latency` and its arguments.
 
-    Flows of a set may be divided among tasks. With ``by="destination"``, ``by="packet"`` or `egress`
-    each set is one task.
+    Flows of a set may be divided among tasks. With ``by="destination"``, ``by="packet"`` or
+    `egress` each set is one task.
 
     Raises
     ------
