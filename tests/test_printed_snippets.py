@@ -32,6 +32,10 @@ FILES = {
         "cp -rL models/services models/apps; cp -rL captures new; "
         "printf 'file\\tapp\\ndemo.pcapng\\tdns\\n' > new.tsv"
     ),
+    "docs/guide/ray.md": (
+        "mkdir paris lyon; cp capture.pcap paris/1.pcap; cp capture.pcap lyon/1.pcap; "
+        "cp capture.pcap lyon/2.pcap; rm -rf captures; mkdir captures; cp -r paris lyon captures"
+    ),
     # A trace without packets.
     "docs/guide/testbed-l4s.md": "printf 'WLL4S\\0\\0\\1' > default.trace",
 }
@@ -94,18 +98,30 @@ def run_page(page: str, folder: Path, left_out: tuple[str, ...]) -> str:
     return "\n".join(line for line in done.stdout.splitlines() if line.startswith("left out"))
 
 
+# Ray is an extra of its own, and most blocks of its page build on the first.
+OF_RAY = "docs/guide/ray.md"
+
+
 # ONNX is what training makes: none of its page runs without.
-@pytest.mark.parametrize("page", [page for page in pages() if page != "docs/guide/onnx.md"])
+@pytest.mark.parametrize(
+    "page", [page for page in pages() if page not in ("docs/guide/onnx.md", OF_RAY)]
+)
 def test_blocks_run(page: str, prepared: StandIns, tmp_path: Path) -> None:
     run_page(page, prepared.folder_at(tmp_path / "clone"), OF_TRAINING)
 
 
 @pytest.mark.train
-@pytest.mark.parametrize("page", pages())
+@pytest.mark.parametrize("page", [page for page in pages() if page != OF_RAY])
 def test_all_blocks_run_where_models_are_trained(
     page: str, prepared: StandIns, tmp_path: Path
 ) -> None:
     assert run_page(page, prepared.folder_at(tmp_path / "clone"), ()) == ""
+
+
+@pytest.mark.ray
+def test_blocks_about_ray_run(prepared: StandIns, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    run_page(OF_RAY, prepared.folder_at(tmp_path / "clone"), ("torch",))
 
 
 def test_prompts_show_what_is_printed(

@@ -108,7 +108,7 @@ def sets_of(paths: Paths) -> list[CaptureSet]:
 
 def _set_of(sensor: str | None, source: Source) -> CaptureSet:
     is_list = not isinstance(source, (str, os.PathLike))
-    given = list(source) if is_list else [source]
+    given = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     # Workers have folders of their own to start from.
     names = tuple("-" if name == "-" else os.path.abspath(name) for name in given)
     if not names:
