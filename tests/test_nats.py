@@ -130,6 +130,13 @@ def test_without_a_broker_the_run_is_the_same_and_says_so(tmp_path: Path) -> Non
     assert "the broker is away" in ran.stderr and lost in ran.stderr
 
 
+def test_a_file_that_is_missing_is_named_before_a_broker_answers(tmp_path: Path) -> None:
+    address = f"nats://127.0.0.1:{free_port()}"
+    path = settings(tmp_path, address, 'token-file = "no-such-token"\n')
+    ran = wirelens("run", "-q", "-c", path, cwd=tmp_path)
+    assert ran.status == 1 and "[nats] no-such-token: No such file" in ran.stderr, ran.stderr
+
+
 def test_a_full_stream_is_reported_and_counted(tmp_path: Path) -> None:
     with broker(tmp_path) as server, Client(server.port) as client:
         limits = {"max_msgs": 1, "discard": "new", "storage": "file", "retention": "limits"}

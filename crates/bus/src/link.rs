@@ -60,6 +60,20 @@ impl From<io::Error> for OpenError {
     }
 }
 
+impl Link {
+    /// That a file is missing is known before any broker answers.
+    fn check_files(&self) -> Result<(), OpenError> {
+        let Self { credentials, token_file, ca_file, user, certificate, .. } = self;
+        let pair = certificate.iter().flat_map(|(certificate, key)| [certificate, key]);
+        let password = user.iter().map(|(_, password)| password);
+        let single = [credentials, token_file, ca_file].into_iter().flatten();
+        for path in single.chain(pair).chain(password) {
+            fs::File::open(path).map_err(|error| file_error(path, error))?;
+        }
+        Ok(())
+    }
+}
+
 fn refused<T>(why: impl Into<String>) -> Result<T, OpenError> {
     Err(OpenError::Refused(BusError::Refused(why.into())))
 }
@@ -133,6 +147,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects to the first server that answers, and is let in.
     pub(crate) fn open(link: &Link, name: &str) -> Result<Self, OpenError> {
+        link.check_files()?;
         let mut last = OpenError::Away(String::from("no server"));
         for server in &link.servers {
             match Self::open_one(link, server, name) {
