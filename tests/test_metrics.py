@@ -26,6 +26,11 @@ ELSEWHERE = (
     *(f"wirelens_packetlog_calibration_{name}" for name in (
         "periods_total", "drifted_periods_total", "over_budget_periods_total", "psi",
         "marked_ratio")),
+    # A broker is a server of its own: tests/test_nats.py starts one and reads these.
+    "wirelens_nats_connected", "wirelens_nats_rows_waiting",
+    *(f"wirelens_nats_{name}_total" for name in (
+        "rows_published", "rows_lost", "messages_retried", "messages_duplicate", "disconnects",
+        "metrics_published")),
 )  # fmt: skip
 
 
