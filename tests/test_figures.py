@@ -18,7 +18,9 @@ pytestmark = [
     ),
 ]
 RESULTS = ROOT / "bench" / "results"
-BENCH = ("", "/speed", "/speed/classify", "/evaluation/classify", "/pages")
+BENCH = (
+    "", "/speed", "/speed/classify", "/evaluation/classify", "/evaluation/cca", "/pages",
+)  # fmt: skip
 sys.path[:0] = [*(str(ROOT / f"bench{place}") for place in BENCH), str(ROOT / "testbed")]
 
 
@@ -191,9 +193,17 @@ def test_pictures_of_congestion_controls():
     found = quality_plots.figures()
     assert {f"{name}.png" for name in found} == {
         path.name for path in (ROOT / "docs/guide/images").glob("cca-*.png")
-    } - {"cca-queue.png"}
+    } - {"cca-queue.png", "cca-act-wrong-names.png"}
     for name, figure in found.items():
         assert faults(figure) == [], name
+
+
+def test_a_picture_of_what_wrong_names_cost(drawn, tmp_path):
+    import act_picture
+
+    rows = RESULTS / "2026-11-27-amd-epyc-2-cores-cca-act/act.jsonl"
+    act_picture.draw([json.loads(line) for line in rows.read_text().splitlines()], tmp_path)
+    assert len(drawn) == 1 and faults(drawn[0]) == []
 
 
 def test_pictures_of_classification_under_load(drawn, tmp_path):
