@@ -2,16 +2,14 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from command import ROOT, wirelens
+from cca_runs import TAPS, three_runs
+from command import wirelens
 
-RUN = ROOT / "testdata/testbed/congestion"
-TAPS = ("-r", RUN / "before.pcapng.gz", "--egress", RUN / "after.pcapng.gz")
 SHORT, LONG = 20, 200
 """Slots of intervals."""
 
@@ -30,12 +28,7 @@ def test_a_flow_has_a_shape_a_level_and_a_share() -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One run three times: what is trained here is the way, not a model."""
-    pytest.importorskip("torch")
-    folder = tmp_path_factory.mktemp("runs")
-    for name in ("one", "two", "three"):
-        shutil.copytree(RUN, folder / name)
-    return folder
+    return three_runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")

@@ -3,30 +3,23 @@
 import csv
 import json
 import re
-import shutil
 import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command import ROOT, Ran, wirelens
+from cca_runs import RUN, TAPS, three_runs
+from command import Ran, wirelens
 from sealing import seal
 
 pytestmark = pytest.mark.train
 
-RUN = ROOT / "testdata/testbed/congestion"
-TAPS = ("-r", RUN / "before.pcapng.gz", "--egress", RUN / "after.pcapng.gz")
 SLOTS, EVERY_NS = 200, 500_000_000
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One run three times: what is trained and judged here is the way, not a model."""
-    pytest.importorskip("torch")
-    folder = tmp_path_factory.mktemp("runs")
-    for name in ("one", "two", "three"):
-        shutil.copytree(RUN, folder / name)
-    return folder
+    return three_runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")

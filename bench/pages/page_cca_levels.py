@@ -31,7 +31,7 @@ def levels(name: str, background: str = "any") -> str:
 
 
 def borders(by: str) -> str:
-    """F1, and how often CUBIC and Reno are told apart, by round trips or by the border."""
+    """F1, and how often CUBIC and Reno are distinguished, by round trips or by the border."""
     found = [row for row in read(f"{FOLDER}/borders.jsonl") if row["by"] == by]
     bins = sorted({(row["from"], row["to"]) for row in found})
     lengths = [one for one in SHORTER if any(row["duration"] == one for row in found)]

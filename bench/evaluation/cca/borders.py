@@ -1,4 +1,4 @@
-"""Where controls can be told apart: F1 by round trips in an interval, and by how near a flow's
+"""Where controls can be distinguished: F1 by round trips in an interval, and by how near a flow's
 window is to where CUBIC is as Reno.
 
     .venv/bin/python bench/evaluation/cca/borders.py OUT.jsonl --kept DIR --train RUN... \
@@ -58,7 +58,7 @@ def facts(intervals: Intervals, rates_bit: Array) -> dict[str, Array]:
 def binned(
     values: Array, by: str, truth: Array, scores: Array, controls: list[str]
 ) -> Iterator[Row]:
-    """F1 over all controls, and how often CUBIC and Reno are told from each other."""
+    """F1 over all controls, and how often CUBIC and Reno are distinguished."""
     pair = [controls.index(name) for name in ("cubic", "reno")]
     edges = BINS[by]
     for low, high in zip(edges, edges[1:], strict=False):

@@ -27,13 +27,14 @@ use std::time::Duration;
 use store::Store;
 
 pub use link::Link;
+pub use message::is_word;
 pub use tally::BusState;
 
 use publish::Publisher;
 use tally::Tally;
 
 /// What waits at the end has so long to be acknowledged.
-pub const DELIVER_WITHIN: Duration = Duration::from_secs(10);
+const DELIVER_WITHIN: Duration = Duration::from_secs(10);
 
 /// The version of subjects and messages.
 pub const VERSION: u32 = 1;
@@ -109,29 +110,25 @@ impl Bus {
         Ok(Self { tally, thread: Some(thread.map_err(BusError::Start)?) })
     }
 
-    /// How it stands.
+    /// Publishes what the tables have and waits some time for acknowledgements, then ends: how it
+    /// stands then.
     #[must_use]
-    pub fn state(&self) -> BusState {
+    pub fn end(mut self) -> BusState {
+        self.stop(DELIVER_WITHIN);
         self.tally.state()
     }
 
-    /// Publishes what the tables have and waits so long for acknowledgements, then ends.
-    #[must_use]
-    pub fn end(mut self, within: Duration) -> BusState {
+    fn stop(&mut self, within: Duration) {
         self.tally.end(within);
         if let Some(thread) = self.thread.take() {
             // A panic there was reported by the thread; what it had sent is counted.
             let _ = thread.join();
         }
-        self.tally.state()
     }
 }
 
 impl Drop for Bus {
     fn drop(&mut self) {
-        self.tally.end(Duration::ZERO);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.stop(Duration::ZERO);
     }
 }

@@ -21,12 +21,19 @@ pub(crate) struct RowMessage {
     pub payload: Vec<u8>,
 }
 
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "-_".contains(letter)
+}
+
+/// Whether a text is a word of subjects as it is.
+#[must_use]
+pub fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(is_plain)
+}
+
 /// A word of subjects: what has a meaning there becomes `_`.
 pub(crate) fn token(name: &str) -> String {
-    let plain = |letter: char| {
-        let is_plain = letter.is_ascii_alphanumeric() || "-_".contains(letter);
-        if is_plain { letter } else { '_' }
-    };
+    let plain = |letter: char| if is_plain(letter) { letter } else { '_' };
     let word: String = name.chars().map(plain).collect();
     if word.is_empty() { String::from("_") } else { word }
 }

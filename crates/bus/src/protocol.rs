@@ -1,4 +1,4 @@
-//! The text protocol of NATS: what the broker says, read from its bytes, and what it is told.
+//! The text protocol of NATS: what the broker says, read from its bytes, and what is written to it.
 
 use serde_json::Value as Json;
 

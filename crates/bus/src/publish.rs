@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Messages that wait for an acknowledgement at most: 16 MiB where all are as long as may be.
 const UNDER_WAY_MAX: usize = 64;
 
-/// After this a question has no answer. A message is then sent again, under the same id.
+/// After this a question has no answer. A message is then published again, under the same id.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The wait before something that was refused is tried again.
@@ -37,7 +37,7 @@ const RECONNECT_MAX: Duration = Duration::from_secs(2);
 /// After so long without a word the broker is asked for one, and after another it is away.
 const SILENT_MAX: Duration = Duration::from_secs(15);
 
-/// The broker recognises a message that is sent again for so long.
+/// The broker recognises a message that is published again for so long.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
 
 /// Status of a question that no one hears.
@@ -147,7 +147,7 @@ impl Publisher {
         }
     }
 
-    /// Publishes until it is told to end and nothing is left, or the time for that is over.
+    /// Publishes until the run ends and nothing is left, or the time for that is over.
     pub(crate) fn run(mut self) {
         let mut ends_at = None;
         loop {
@@ -157,7 +157,7 @@ impl Publisher {
             self.note();
             if ends_at.is_none() {
                 ends_at = self.tally.ends_within().map(|within| self.now() + within);
-                // What came until then is looked at once more.
+                // What came until then is looked at another time.
                 continue;
             }
             if self.waiting() == 0 || ends_at.is_some_and(|at| self.now() >= at) {
@@ -202,7 +202,7 @@ impl Publisher {
         }
     }
 
-    /// The connection is gone: what was under way is sent again.
+    /// The connection is gone: what was under way is published again.
     fn lose(&mut self, why: &str) {
         self.connection = None;
         self.reconnect_at = self.now();

@@ -13,7 +13,7 @@ pub(crate) struct Source {
     pub taken: u64,
 }
 
-/// What became of rows that were not taken.
+/// Rows that were not taken, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Losses {
     /// Later rows had evicted them.

@@ -201,7 +201,7 @@ impl Tally {
                 "Rows not yet acknowledged by the broker.",
                 of(&self.waiting) as f64,
             ),
-            Count::total("messages_retried", "Messages sent again.", of(&self.retried)),
+            Count::total("messages_retried", "Messages published again.", of(&self.retried)),
             Count::total(
                 "messages_duplicate",
                 "Messages that the broker already had, which it keeps once.",

@@ -298,7 +298,7 @@ impl Model {
 
     /// The scores of an interval; `None` where there is no network of its length. `rows` are its
     /// inputs as [`Window::fill`](crate::Window::fill) makes them, each of so many slots; where it
-    /// [reads sums](Self::reads_sums), as [`with_sums`](crate::with_sums) makes them.
+    /// [reads sums](Self::reads_sums), as [`QueueRows`](crate::QueueRows) makes them.
     pub fn tell(
         &self,
         rows: &[f32],

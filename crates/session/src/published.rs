@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bus::{Link, Options};
+use bus::{Link, Options, is_word};
 use packet::{Span, Timestamp};
 use serde::Deserialize;
 
@@ -95,10 +95,6 @@ impl NatsSettings {
 
     /// What is wrong with them.
     pub(crate) fn mistake(&self) -> Option<&'static str> {
-        let is_word = |text: &str| {
-            let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-            !text.is_empty() && text.chars().all(is_plain)
-        };
         let logins = [self.credentials.is_some(), self.token_file.is_some(), self.user.is_some()];
         if self.servers.is_empty() {
             return Some("servers: none; wanted: such as [\"nats://127.0.0.1:4222\"]");

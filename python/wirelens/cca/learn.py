@@ -152,9 +152,12 @@ def correlation(
 ) -> float:
     """How far intervals of a network err together that follow each other: with it, those of
     several that were not trained on, slot by slot, are most likely."""
-    truth = labels(watched, controls)
-    votes = votes_of([network], watched.values)
+    return _correlation(
+        votes_of([network], watched.values), labels(watched, controls), most
+    )
 
+
+def _correlation(votes: Sequence[tuple[Array, int]], truth: Array, most: int) -> float:
     def surprise(correlation: float) -> float:
         return _surprise(Voting(most, correlation).together(votes), truth)
 
@@ -166,11 +169,12 @@ def voting(
 ) -> Voting:
     """With the correlation of the first network's intervals, and with the part at which they are
     most likely with longer ones beside."""
-    alone = Voting(most, correlation(networks[0], watched, controls, most))
-    if len(networks) == 1:
-        return alone
     truth = labels(watched, controls)
-    both = alone.together(votes_of(networks, watched.values))
+    votes = votes_of(networks, watched.values)
+    alone = Voting(most, _correlation(votes[:1], truth, most))
+    if len(votes) == 1:
+        return alone
+    both = alone.together(votes)
     part = float(min(_PARTS[1:], key=lambda part: _surprise(both * part, truth)))
     return replace(alone, part=part)
 

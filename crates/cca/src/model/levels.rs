@@ -6,7 +6,7 @@
 use crate::flight::FlightInput;
 
 /// Bytes of data of a full packet on Ethernet, with TCP timestamps.
-const SEGMENT_BYTES: f32 = 1448.0;
+pub(super) const SEGMENT_BYTES: f32 = 1448.0;
 
 /// Logarithms up to 4095 full packets, or as many milliseconds, become numbers up to 1.
 const DOUBLINGS: f32 = 12.0;
@@ -74,7 +74,8 @@ fn of_input(
     }
 }
 
-fn level(value: f32) -> f32 {
+/// The logarithm of so many packets or milliseconds.
+pub(super) fn level(value: f32) -> f32 {
     (1.0 + value).log2() / DOUBLINGS
 }
 

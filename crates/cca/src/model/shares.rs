@@ -4,11 +4,7 @@
 //! Divided by its own maximum, a flow looks the same whether it holds a tenth of the queue or nine
 //! tenths, and who takes which share is what congestion controls differ in.
 
-/// Bytes of data of a full packet on Ethernet, with TCP timestamps.
-const SEGMENT_BYTES: f32 = 1448.0;
-
-/// Logarithms up to 4095 full packets become numbers up to 1.
-const DOUBLINGS: f32 = 12.0;
+use super::levels::{SEGMENT_BYTES, level};
 
 /// Columns that a network reads of so many inputs: the shape, the level and the share of each.
 pub(super) const fn width(input_count: usize) -> usize {
@@ -23,7 +19,7 @@ pub(super) fn with_shares(rows: &[f32], shapes: &[f32], input_count: usize, out:
     for (row, shape) in rows.chunks_exact(columns).zip(shapes.chunks_exact(columns)) {
         let (own, of_all) = row.split_at(input_count);
         out.extend(shape.iter().take(input_count));
-        out.extend(own.iter().map(|bytes| (1.0 + bytes / SEGMENT_BYTES).log2() / DOUBLINGS));
+        out.extend(own.iter().map(|bytes| level(bytes / SEGMENT_BYTES)));
         out.extend(own.iter().zip(of_all).map(|(&own, &all)| share(own, all)));
     }
 }
@@ -37,7 +33,7 @@ fn share(own: f32, of_all: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Worked out by hand: `tests/test_cca_train.py` has the same numbers.
+    /// Worked out by hand: `tests/test_cca_levels.py` has the same numbers.
     #[test]
     fn a_flow_has_a_shape_a_level_and_a_share() {
         let rows = [1448.0, 0.0, 5792.0, 1448.0, 4344.0, 1448.0, 4344.0, 0.0];

@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use alerts::Alerts;
-use bus::{Bus, DELIVER_WITHIN};
+use bus::Bus;
 use history::History;
 use server::Server;
 use session::Host;
@@ -170,7 +170,7 @@ fn pass(
     alerts.into_iter().for_each(alerting::end);
     history.iter().for_each(|history| stored::end(history));
     // Last of all: alerts are rows, too.
-    if let Some(losses) = bus.and_then(|bus| bus.end(DELIVER_WITHIN).losses()) {
+    if let Some(losses) = bus.and_then(|bus| bus.end().losses()) {
         eprintln!("wirelens: [nats] {losses}");
     }
     let finished = finished?;

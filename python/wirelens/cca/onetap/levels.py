@@ -9,11 +9,10 @@ logarithms, so that a path twice as fast differs by one step and not by twice th
 from collections.abc import Sequence
 from typing import Any
 
+from wirelens.cca.levels import LEVELS, SEGMENT_BYTES
 from wirelens.learn.networks import nn, torch
 
-SEGMENT_BYTES = 1448.0
 TIME_S = 1e-3
-LEVELS = 12.0
 RESENT_MAX = 8.0
 AT_A_MOMENT = ("flight_bytes", "flight_max_bytes", "sacked_bytes")
 OF_A_ROW = ("sent_bytes", "acked_bytes")
