@@ -4,6 +4,7 @@ use model::{FirstPackets, Rows, WindowFeatures, WindowPackets};
 
 use crate::cascade::{Model, Stage};
 use crate::evidence::Evidence;
+use crate::serve::StageRow;
 use crate::uncertainty::Answer;
 
 /// Rows that wait for a stage's model, and the room in which it answers. Made once and used again,
@@ -124,6 +125,17 @@ impl Asking {
             self.refused.push(self.count);
         }
         self.count += 1;
+    }
+
+    /// Copies a row that was made elsewhere, if it is one of the stage's.
+    pub(crate) fn push_row(&mut self, stage: &Stage, row: StageRow<'_>) -> bool {
+        let is_of_stage = stage.names().is_some() == row.evidence.is_some();
+        if !is_of_stage || !self.waiting.push(&stage.model, row.records, row.numbers) {
+            return false;
+        }
+        self.evidence.extend(row.evidence);
+        self.count += 1;
+        true
     }
 
     /// The same of a window; `features` are the stage's.

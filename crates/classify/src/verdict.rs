@@ -64,12 +64,22 @@ pub enum Cause {
     Full,
     /// Its protocol has no ports and names it: no model was asked.
     Protocol,
+    /// The next stage is computed elsewhere, and did not answer in time: decided by the last model
+    /// that had answered.
+    Unanswered,
 }
 
 impl Cause {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 6] =
-        [Self::Confident, Self::LastStage, Self::Ended, Self::Waited, Self::Full, Self::Protocol];
+    pub const ALL: [Self; 7] = [
+        Self::Confident,
+        Self::LastStage,
+        Self::Ended,
+        Self::Waited,
+        Self::Full,
+        Self::Protocol,
+        Self::Unanswered,
+    ];
 
     /// The word in the output.
     #[must_use]
@@ -81,6 +91,7 @@ impl Cause {
             Self::Waited => "waited",
             Self::Full => "full",
             Self::Protocol => "protocol",
+            Self::Unanswered => "unanswered",
         }
     }
 }

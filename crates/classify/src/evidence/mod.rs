@@ -101,6 +101,12 @@ impl Evidence {
         &self.classes
     }
 
+    /// Evidence as [`classes`](Self::classes) gives it.
+    #[must_use]
+    pub const fn of(classes: [u64; Kind::ALL.len()], is_unlisted: bool) -> Self {
+        Self { classes, is_unlisted }
+    }
+
     /// Whether there is evidence of a kind.
     const fn has(&self, kind: Kind) -> bool {
         let [protocol, carrier, suffix, label, beside] = self.classes;

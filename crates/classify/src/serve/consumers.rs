@@ -33,7 +33,8 @@ struct StageQuery {
 pub(super) struct StageAnswer {
     pub(super) place: u32,
     pub(super) stage: usize,
-    pub(super) answer: Answer,
+    /// None where there will be none.
+    pub(super) answer: Option<Answer>,
 }
 
 /// The threads, as the one that keeps the flows sees them.
@@ -149,6 +150,7 @@ fn consume(
             of_stage().for_each(|row| asking.push(stage, &row.packets, row.evidence));
             let mut places = of_stage().map(|row| row.place);
             asking.answer(stage, |answer| {
+                let answer = Some(answer);
                 let answered_row = |place| StageAnswer { place, stage: index, answer };
                 answered.extend(places.next().map(answered_row));
             });

@@ -17,6 +17,7 @@
 //! hundred bytes and its records; [`Classifier::size_bytes_max`] returns the bound.
 
 mod consumers;
+mod elsewhere;
 mod first;
 mod hosts;
 mod standing;
@@ -36,6 +37,8 @@ use crate::model::Asking;
 use crate::uncertainty::Answer;
 use crate::verdict::{Cause, Label, Verdict};
 use consumers::{Consumers, StageAnswer};
+use elsewhere::Answering;
+pub use elsewhere::{AskElsewhere, StageOutcome, StageRow, StageRows};
 pub(crate) use first::is_cut;
 use first::{is_portless, named_by_protocol};
 pub use standing::{Decision, EarlyVerdict, Progress, Standing};
@@ -116,7 +119,8 @@ pub struct Classifier<C, O> {
     ready: Vec<Vec<u32>>,
     asking: Vec<Asking>,
     answers: Vec<Answer>,
-    consumers: Option<Consumers>,
+    /// Who computes the stages after the first, if not we.
+    answering: Option<Answering>,
     answered: Vec<StageAnswer>,
     /// What is remembered of hosts, if anything.
     memory: Option<Memory>,
@@ -144,8 +148,8 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         let memory = cascade.memory.map(|rule| Memory::new(rule, options.hosts_max));
         // What is remembered lies with the flows.
         let is_divided = options.consumer_count > 1 && memory.is_none();
-        let consumers = (is_divided && cascade.stages.len() > 1)
-            .then(|| Consumers::start(&cascade, options.consumer_count));
+        let answering = (is_divided && cascade.stages.len() > 1)
+            .then(|| Answering::Threads(Consumers::start(&cascade, options.consumer_count)));
         let ready = cascade.stages.iter().map(|_| Vec::with_capacity(ROWS_MAX)).collect();
         Self {
             cascade,
@@ -157,7 +161,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             ready,
             asking,
             answers: Vec::with_capacity(ROWS_MAX),
-            consumers,
+            answering,
             answered: Vec::new(),
             memory,
             notes_hosts: false,
@@ -168,6 +172,14 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             decided: None,
             again: Vec::new(),
             counts,
+        }
+    }
+
+    /// Has the stages after the first computed elsewhere. Where hosts are remembered they are not:
+    /// what is remembered lies with the flows.
+    pub fn ask_elsewhere(&mut self, to: Box<dyn AskElsewhere>) {
+        if self.memory.is_none() {
+            self.answering = Some(Answering::elsewhere(to));
         }
     }
 
@@ -246,7 +258,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         let names = if self.cascade.names.is_some() { size_of::<FlowEvidence>() } else { 0 };
         let flow =
             size_of::<PendingFlow>() + size_of::<u32>() + packet * self.cascade.packets() + names;
-        let under_way = self.consumers.as_ref().map_or(0, Consumers::count) * Consumers::ROWS_MAX;
+        let under_way = self.answering.as_ref().map_or(0, Answering::under_way_max);
         2 * flow * (self.options.waiting_max + BATCH_LEN_MAX + 2 * under_way)
     }
 
@@ -347,7 +359,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         self.hear(false, states);
         for stage in 0..self.ready.len() {
             let Some(ready) = self.ready.get_mut(stage).map(std::mem::take) else { return };
-            if stage > 0 && self.consumers.is_some() {
+            if stage > 0 && self.answering.is_some() {
                 ready.iter().for_each(|&place| self.send(place, stage, states));
             } else {
                 for places in ready.chunks(ROWS_MAX) {
@@ -364,45 +376,60 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
                 empty.clear();
             }
         }
-        if let Some(consumers) = &mut self.consumers {
-            consumers.flush();
+        if let Some(answering) = &mut self.answering {
+            answering.flush();
         }
     }
 
     /// Asks until nothing is under way.
     fn settle(&mut self, states: &mut States<'_, Standing>) {
         self.ask(states);
-        while self.consumers.as_ref().is_some_and(|consumers| !consumers.is_idle()) {
+        while self.answering.as_ref().is_some_and(|answering| !answering.is_idle()) {
             self.hear(true, states);
             self.ask(states);
         }
     }
 
-    /// Sends a row to a consumer. Where it has no room and cannot be waited for, the answer before
-    /// stands; there is one, since the first stage is asked here.
+    /// Sends a row to who computes the stage. Where there is no room and it cannot be waited for,
+    /// the answer before stands; there is one, since the first stage is asked here.
     fn send(&mut self, place: u32, stage: usize, states: &mut States<'_, Standing>) {
-        let Self { undecided, consumers: Some(consumers), counts, .. } = self else { return };
+        let Self { undecided, cascade, answering: Some(answering), counts, options, .. } = self
+        else {
+            return;
+        };
         let Some(flow) = undecided.get_mut(place) else { return };
-        if consumers.ask(flow, place, stage, !self.options.is_live) {
-            let name = self.cascade.stages.get(stage).map(|stage| stage.name as usize);
+        if answering.ask(cascade, flow, (place, stage), !options.is_live) {
+            let name = cascade.stages.get(stage).map(|stage| stage.name as usize);
             if let Some(count) = name.and_then(|name| counts.asked.get_mut(name)) {
                 *count += 1;
             }
             return;
         }
+        let is_elsewhere = answering.is_elsewhere();
         flow.is_asked = false;
-        self.decide(place, Cause::Full, states);
+        self.decide(place, if is_elsewhere { Cause::Unanswered } else { Cause::Full }, states);
     }
 
-    /// Takes in answers of consumers.
+    /// Takes in what came of rows that were sent.
     fn hear(&mut self, waits: bool, states: &mut States<'_, Standing>) {
-        let Some(consumers) = &mut self.consumers else { return };
+        let Some(answering) = &mut self.answering else { return };
         let mut answered = std::mem::take(&mut self.answered);
-        consumers.take(waits, &mut answered);
+        answering.take(waits, &mut answered);
         for StageAnswer { place, stage, answer } in answered.drain(..) {
-            self.on_answer(place, stage, answer, states);
+            match answer {
+                Some(answer) => self.on_answer(place, stage, answer, states),
+                None => self.on_silence(place, states),
+            }
         }
         self.answered = answered;
+    }
+
+    /// No answer will come.
+    fn on_silence(&mut self, place: u32, states: &mut States<'_, Standing>) {
+        if let Some(flow) = self.undecided.get_mut(place) {
+            flow.is_asked = false;
+            self.decide(place, Cause::Unanswered, states);
+        }
     }
 
     fn ask_stage(&mut self, index: usize, places: &[u32]) {
@@ -591,7 +618,7 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for Classifier<C, O> {
         let Standing::Undecided(place) = *standing else { return };
         if let Some(flow) = self.undecided.get_mut(place) {
             flow.close(Cause::Ended, ended.seen);
-            if self.consumers.is_some() {
+            if self.answering.is_some() {
                 // The answer may come when the slot is another's.
                 flow.slot = None;
             }

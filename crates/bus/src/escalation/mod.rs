@@ -1,0 +1,25 @@
+//! Rows of flows that other machines score: escalations of a sensor, answers of workers.
+//!
+//! A sensor's rows wait for nothing but the next pause of its packets, go out together by partition
+//! of flows, and are under way for at most their deadline. A worker answers with what the sensor's
+//! own stage would have said. What is not answered in time is the sensor's to decide; an answer that
+//! comes later, or twice, is counted and goes nowhere. `docs/specs/messages.md` specifies subjects
+//! and bytes.
+
+mod format;
+mod sensor;
+mod tally;
+mod worker;
+
+pub use format::{Evidence, RowAnswer, RowFields};
+pub use sensor::{Asker, EscalationOptions, Escalations, RowOutcome};
+pub use worker::{AnswerRows, Worker, WorkerCounts, WorkerOptions};
+
+/// Parts of the flows: each has a subject of its own, so that workers can share them.
+pub const PARTITION_COUNT: u16 = 16;
+
+/// Where rows of a part of the flows go, for workers that have this model.
+fn subject(prefix: &str, model: &str, partition: &str) -> String {
+    let (model, version) = (crate::message::token(model), crate::VERSION);
+    format!("{prefix}.v{version}.escalations.{model}.{partition}")
+}

@@ -1,0 +1,328 @@
+//! A worker: rows of any number of sensors, scored by as many threads as it is given.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Client, Message, Subject, Subscriber};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::select_all;
+use tokio::sync::mpsc::{self as parcels, UnboundedReceiver, UnboundedSender};
+
+use super::format::{self, RowAnswer, RowFields, Status};
+use super::{PARTITION_COUNT, subject};
+use crate::link::{Link, LinkEvent, OpenError, connect, wait_before};
+use crate::message::token;
+use crate::{BusError, runtime};
+
+/// Messages that wait for a thread at most.
+const WAITING_MAX: usize = 1024;
+
+/// Messages that a thread takes at a time: their rows are scored together.
+const TAKEN_MAX: usize = 16;
+
+/// How often it is looked whether the worker is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Workers of a model share its messages.
+const GROUP: &str = "workers";
+
+/// Which rows a worker answers.
+#[derive(Clone, Debug)]
+pub struct WorkerOptions {
+    /// The broker, and how it is reached.
+    pub link: Link,
+    /// The first word of every subject.
+    pub prefix: String,
+    /// The model, as sensors name it.
+    pub model: String,
+    /// Parts of the flows that it takes.
+    pub partitions: RangeInclusive<u16>,
+    /// Its name, for the broker's lists.
+    pub name: String,
+    /// Threads that score.
+    pub thread_count: usize,
+    /// Monotonic time, lent by the front end.
+    pub monotonic: fn() -> Duration,
+    /// Prints messages for users; a line each.
+    pub tell: fn(&str),
+}
+
+/// A model that scores rows, of which each thread has its own.
+pub trait AnswerRows {
+    /// Appends an answer for each row; false, and nothing, where one of them is none of the
+    /// model's.
+    fn answer(&mut self, rows: &[RowFields<'_>], answers: &mut Vec<RowAnswer>) -> bool;
+}
+
+/// What a worker has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkerCounts {
+    /// Rows that were answered.
+    pub answered: u64,
+    /// Messages that were answered.
+    pub messages: u64,
+    /// Messages whose time to live was over before a thread was free.
+    pub late: u64,
+    /// Messages that found no room to wait.
+    pub busy: u64,
+    /// Messages that are damaged, of another version, or with rows of another model.
+    pub refused: u64,
+}
+
+#[derive(Default)]
+struct WorkerTally {
+    answered: AtomicU64,
+    messages: AtomicU64,
+    late: AtomicU64,
+    busy: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl WorkerTally {
+    fn note(&self, status: Status, row_count: usize) {
+        let messages = match status {
+            Status::Answered => &self.messages,
+            Status::Refused => &self.refused,
+            Status::Late => &self.late,
+            Status::Busy => &self.busy,
+        };
+        messages.fetch_add(1, Relaxed);
+        self.answered.fetch_add(row_count as u64, Relaxed);
+    }
+
+    fn counts(&self) -> WorkerCounts {
+        WorkerCounts {
+            answered: self.answered.load(Relaxed),
+            messages: self.messages.load(Relaxed),
+            late: self.late.load(Relaxed),
+            busy: self.busy.load(Relaxed),
+            refused: self.refused.load(Relaxed),
+        }
+    }
+}
+
+/// A message that waits for a thread.
+struct Job {
+    reply: Subject,
+    bytes: Bytes,
+    came: Duration,
+}
+
+/// Messages that wait for threads.
+#[derive(Default)]
+struct Jobs {
+    waiting: Mutex<(VecDeque<Job>, bool)>,
+    more: Condvar,
+}
+
+impl Jobs {
+    fn lock(&self) -> MutexGuard<'_, (VecDeque<Job>, bool)> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there was room.
+    fn push(&self, job: Job) -> bool {
+        let mut waiting = self.lock();
+        let has_room = waiting.0.len() < WAITING_MAX;
+        if has_room {
+            waiting.0.push_back(job);
+            self.more.notify_one();
+        }
+        has_room
+    }
+
+    fn end(&self) {
+        self.lock().1 = true;
+        self.more.notify_all();
+    }
+
+    /// Waits for messages; none where there will be no more.
+    fn take(&self, jobs: &mut Vec<Job>) -> bool {
+        let mut waiting = self.lock();
+        while waiting.0.is_empty() && !waiting.1 {
+            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        let count = waiting.0.len().min(TAKEN_MAX);
+        jobs.extend(waiting.0.drain(..count));
+        !jobs.is_empty()
+    }
+}
+
+type Reply = (Subject, Vec<u8>);
+
+/// A worker that is connected, or waits for its broker.
+pub struct Worker {
+    options: WorkerOptions,
+    tally: WorkerTally,
+    jobs: Jobs,
+}
+
+impl Worker {
+    /// One that has done nothing yet.
+    #[must_use]
+    pub fn new(options: WorkerOptions) -> Self {
+        Self { options, tally: WorkerTally::default(), jobs: Jobs::default() }
+    }
+
+    /// Answers rows until it is to end; then what waits is answered, and no more is taken. `make`
+    /// makes the model of each thread.
+    ///
+    /// # Errors
+    /// [`BusError`], where trying again would not help.
+    pub fn run<A: AnswerRows>(
+        &self,
+        make: impl Fn() -> A + Sync,
+        ends: &AtomicBool,
+    ) -> Result<WorkerCounts, BusError> {
+        let runtime = runtime()?;
+        let (to, replies) = parcels::unbounded_channel();
+        let done = thread::scope(|scope| {
+            for _ in 0..self.options.thread_count.max(1) {
+                let (to, make) = (to.clone(), &make);
+                scope.spawn(move || self.score(make(), &to));
+            }
+            let carried = runtime.block_on(self.carry((to, replies), ends));
+            self.jobs.end();
+            carried
+        });
+        done.map(|()| self.tally.counts())
+    }
+
+    fn now(&self) -> Duration {
+        (self.options.monotonic)()
+    }
+
+    /// A thread's work.
+    fn score<A: AnswerRows>(&self, mut model: A, to: &UnboundedSender<Reply>) {
+        let (mut jobs, mut answers) = (Vec::new(), Vec::new());
+        while self.jobs.take(&mut jobs) {
+            for Job { reply, bytes, came } in jobs.drain(..) {
+                answers.clear();
+                let status = self.answer(&mut model, &bytes, came, &mut answers);
+                self.tally.note(status, answers.len());
+                let spent = self.now().saturating_sub(came);
+                // Who carries replies leaves last.
+                let _ = to.send((reply, format::answer_bytes(status, spent, &answers)));
+            }
+        }
+    }
+
+    fn answer<A: AnswerRows>(
+        &self,
+        model: &mut A,
+        bytes: &[u8],
+        came: Duration,
+        answers: &mut Vec<RowAnswer>,
+    ) -> Status {
+        let mut rows = Vec::new();
+        let read = format::read_head(bytes).and_then(|(time_to_live, _)| {
+            format::read_rows(bytes, &mut rows).map(|()| time_to_live)
+        });
+        match read {
+            Err(_) => Status::Refused,
+            Ok(time_to_live) if self.now().saturating_sub(came) > time_to_live => Status::Late,
+            Ok(_) if !model.answer(&rows, answers) => Status::Refused,
+            Ok(_) => Status::Answered,
+        }
+    }
+
+    async fn open(&self) -> Result<(Client, Vec<Subscriber>), OpenError> {
+        let WorkerOptions { link, prefix, model, partitions, name, tell, .. } = &self.options;
+        let tell = *tell;
+        let on_event = move |event| match event {
+            LinkEvent::Connected => tell("nats: connected"),
+            LinkEvent::Away(why) => tell(&format!("nats: the broker is away ({why})")),
+            LinkEvent::Trouble(why) => tell(&format!("nats: {why}")),
+        };
+        let inbox = format!("_INBOX.{}", token(name));
+        let client = connect(link, name, &inbox, Arc::new(on_event)).await?;
+        let is_all = *partitions == (0..=PARTITION_COUNT - 1);
+        let parts: Vec<_> = match is_all {
+            true => vec![String::from("*")],
+            false => partitions.clone().map(|part| part.to_string()).collect(),
+        };
+        let mut subscribers = Vec::new();
+        for part in parts {
+            let subject = subject(prefix, model, &part);
+            let subscriber = client.queue_subscribe(subject, GROUP.into()).await;
+            subscribers.push(subscriber.map_err(|error| OpenError::Away(error.to_string()))?);
+        }
+        Ok((client, subscribers))
+    }
+
+    /// Carries messages to the threads and replies back, until the worker is to end.
+    async fn carry(
+        &self,
+        (to, mut replies): (UnboundedSender<Reply>, UnboundedReceiver<Reply>),
+        ends: &AtomicBool,
+    ) -> Result<(), BusError> {
+        let mut attempt = 1;
+        let (client, subscribers) = loop {
+            match self.open().await {
+                Ok(opened) => break opened,
+                Err(OpenError::Refused(error)) => return Err(error),
+                Err(OpenError::Away(why)) if attempt == 1 => {
+                    (self.options.tell)(&format!("nats: the broker is away ({why})"));
+                }
+                Err(OpenError::Away(_)) => {}
+            }
+            tokio::time::sleep(wait_before(attempt)).await;
+            attempt += 1;
+            if ends.load(Relaxed) {
+                return Ok(());
+            }
+        };
+        let mut messages = select_all(subscribers);
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        loop {
+            tokio::select! {
+                message = messages.next() => match message {
+                    Some(message) => self.take_in(message, &to),
+                    None => break,
+                },
+                Some(reply) = replies.recv() => send(&client, reply).await,
+                _ = look.tick() => if ends.load(Relaxed) { break },
+            }
+        }
+        for subscriber in messages.iter_mut() {
+            // Others of the group get what comes from here on.
+            let _ = subscriber.drain().await;
+        }
+        while let Some(message) = messages.next().await {
+            self.take_in(message, &to);
+        }
+        self.jobs.end();
+        drop(to);
+        while let Some(reply) = replies.recv().await {
+            send(&client, reply).await;
+        }
+        // Answers that are not out now are late anyway.
+        let _ = tokio::time::timeout(Duration::from_secs(2), client.flush()).await;
+        Ok(())
+    }
+
+    fn take_in(&self, message: Message, to: &UnboundedSender<Reply>) {
+        let Message { reply: Some(reply), payload: bytes, .. } = message else {
+            return self.tally.note(Status::Refused, 0);
+        };
+        let job = Job { reply: reply.clone(), bytes, came: self.now() };
+        if !self.jobs.push(job) {
+            self.tally.note(Status::Busy, 0);
+            let _ = to.send((reply, format::answer_bytes(Status::Busy, Duration::ZERO, &[])));
+        }
+    }
+}
+
+/// A reply that waits for a broker which is away comes too late.
+async fn send(client: &Client, (reply, bytes): Reply) {
+    if client.connection_state() == State::Connected {
+        // Its sensor sees the deadline pass.
+        let _ = client.publish(reply, Bytes::from(bytes)).await;
+    }
+}
