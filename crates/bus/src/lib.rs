@@ -15,6 +15,7 @@ mod message;
 mod metrics;
 mod protocol;
 mod publish;
+mod socket;
 mod source;
 mod tally;
 

@@ -1,32 +1,42 @@
 //! The connection to the broker: who we are to it, over TCP or TLS.
+//!
+//! The library keeps the connection and opens it again where it was lost. The first one is opened
+//! here, attempt by attempt: only then can who starts it be told what will not become well by
+//! itself.
 
+use std::error::Error as _;
 use std::fs;
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use async_nats::{
+    Client, ClientError, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerAddr,
+    ServerError,
+};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use serde_json::{Value as Json, json};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
 
 use crate::BusError;
-use crate::keys::{self, Credentials};
-use crate::protocol::{NO_BROKER, ServerMessage, take};
 
-/// How long each step of connecting may take.
-const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long an attempt at one address may take, up to the point where the broker lets us in.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// How long a broker may take no bytes.
-const WRITE_WITHIN: Duration = Duration::from_secs(5);
+/// The first wait for a broker that is away; each further one is twice as long.
+const RECONNECT_FIRST: Duration = Duration::from_millis(100);
 
-/// The port, unless an address has another.
-const PORT: u16 = 4222;
+/// The longest.
+pub(crate) const RECONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// Bytes that are read in one call.
-const READ_LEN: usize = 16 << 10;
+/// How often the broker is asked whether it is still there; after two that it leaves open it is
+/// away.
+const PING_EVERY: Duration = Duration::from_secs(15);
+
+/// Messages on their way to the connection at most; who sends more waits.
+const CLIENT_CAPACITY: usize = 64;
 
 /// Where the broker is, and what it is shown.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +57,7 @@ pub struct Link {
 }
 
 /// Why there is no connection.
+#[derive(Debug)]
 pub(crate) enum OpenError {
     /// It may succeed later.
     Away(String),
@@ -54,24 +65,61 @@ pub(crate) enum OpenError {
     Refused(BusError),
 }
 
-impl From<io::Error> for OpenError {
-    fn from(error: io::Error) -> Self {
-        Self::Away(error.to_string())
-    }
+/// What becomes of a connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum LinkEvent {
+    /// The broker has let us in: for the first time, or again.
+    Connected,
+    /// The connection was lost or could not be opened again, and why. It is tried again.
+    Away(String),
+    /// The broker complains.
+    Trouble(String),
 }
 
-impl Link {
-    /// That a file is missing is known before any broker answers.
-    fn check_files(&self) -> Result<(), OpenError> {
-        let Self { credentials, token_file, ca_file, user, certificate, .. } = self;
-        let pair = certificate.iter().flat_map(|(certificate, key)| [certificate, key]);
-        let password = user.iter().map(|(_, password)| password);
-        let single = [credentials, token_file, ca_file].into_iter().flatten();
-        for path in single.chain(pair).chain(password) {
-            fs::File::open(path).map_err(|error| file_error(path, error))?;
-        }
-        Ok(())
-    }
+/// Hears of events; called on the thread that drives the connection.
+pub(crate) type OnEvent = Arc<dyn Fn(LinkEvent) + Send + Sync>;
+
+/// The wait before an attempt, counted from 1.
+pub(crate) fn wait_before(attempt: usize) -> Duration {
+    let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
+    (RECONNECT_FIRST * (1 << doublings)).min(RECONNECT_MAX)
+}
+
+/// One attempt to connect: at the first server that answers. Answers to questions are sent to
+/// subjects below `inbox`. A connection that is lost later is opened again for as long as the
+/// client lives.
+///
+/// # Errors
+/// Files are read first, so what is missing is named even if no broker answers.
+pub(crate) async fn connect(
+    link: &Link,
+    name: &str,
+    inbox: &str,
+    on_event: OnEvent,
+) -> Result<Client, OpenError> {
+    let servers: Vec<ServerAddr> =
+        link.servers.iter().map(|server| address(server)).collect::<Result<_, _>>()?;
+    let is_first = AtomicBool::new(true);
+    let options = identified(link, ConnectOptions::new())?
+        .name(name)
+        .custom_inbox_prefix(inbox)
+        .tls_client_config(tls_config(link)?)
+        .require_tls(link.ca_file.is_some())
+        .connection_timeout(CONNECT_WITHIN)
+        .ping_interval(PING_EVERY)
+        .client_capacity(CLIENT_CAPACITY)
+        .retain_servers_order()
+        .max_reconnects(None)
+        .reconnect_delay_callback(move |attempt| {
+            if is_first.swap(false, Relaxed) { Duration::ZERO } else { wait_before(attempt) }
+        })
+        .event_callback(move |event| {
+            if let Some(event) = link_event(event) {
+                on_event(event);
+            }
+            std::future::ready(())
+        });
+    options.connect(servers).await.map_err(|error| open_error(link, &error))
 }
 
 fn refused<T>(why: impl Into<String>) -> Result<T, OpenError> {
@@ -90,180 +138,44 @@ fn first_line(path: &Path) -> Result<String, OpenError> {
     Ok(text(path)?.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// Host, port, and whether TLS is asked for.
-pub(crate) fn address(server: &str) -> Option<(String, u16, bool)> {
-    let (scheme, rest) = server.split_once("://").unwrap_or(("nats", server));
-    let is_tls = match scheme {
-        "nats" => false,
-        "tls" => true,
-        _ => return None,
-    };
-    let rest = rest.trim_end_matches('/');
-    let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
-        _ => (rest, PORT),
-    };
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let is_host = !host.is_empty() && !host.contains(['@', '/', ' ']);
-    is_host.then(|| (host.to_owned(), port, is_tls))
+/// The address of a server. Who we are is not taken from it: addresses are printed.
+fn address(server: &str) -> Result<ServerAddr, OpenError> {
+    let read = server.parse::<ServerAddr>().ok().filter(|address| {
+        let url = address.clone().into_inner();
+        let is_host = !address.host().is_empty() && url.username().is_empty();
+        ["nats", "tls"].contains(&url.scheme()) && is_host && ["", "/"].contains(&url.path())
+    });
+    let wanted = "wanted: nats://HOST:4222 or tls://HOST:4222";
+    read.map_or_else(|| refused(format!("{server}: no address; {wanted}")), Ok)
 }
 
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
-}
-
-impl Stream {
-    fn tcp(&self) -> &TcpStream {
-        match self {
-            Self::Plain(tcp) => tcp,
-            Self::Tls(tls) => tls.get_ref(),
-        }
-    }
-
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(tcp) => tcp.read(into),
-            Self::Tls(tls) => tls.read(into),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Plain(tcp) => tcp.write_all(bytes),
-            Self::Tls(tls) => tls.write_all(bytes).and_then(|()| tls.flush()),
-        }
-    }
-}
-
-/// An open connection.
-pub(crate) struct Connection {
-    stream: Stream,
-    read: Vec<u8>,
-    /// Bytes of a message that the broker takes at most.
-    pub max_payload: usize,
-}
-
-impl Connection {
-    /// Connects to the first server that answers, and is let in.
-    pub(crate) fn open(link: &Link, name: &str) -> Result<Self, OpenError> {
-        link.check_files()?;
-        let mut last = OpenError::Away(String::from("no server"));
-        for server in &link.servers {
-            match Self::open_one(link, server, name) {
-                Ok(connection) => return Ok(connection),
-                Err(OpenError::Away(why)) => last = OpenError::Away(format!("{server}: {why}")),
-                Err(OpenError::Refused(BusError::Refused(why))) => {
-                    return refused(format!("{server}: {why}"));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Err(last)
-    }
-
-    fn open_one(link: &Link, server: &str, name: &str) -> Result<Self, OpenError> {
-        let Some((host, port, asks_for_tls)) = address(server) else {
-            return refused("no address; wanted: nats://HOST:4222 or tls://HOST:4222");
+/// The options, with what the broker is shown.
+fn identified(link: &Link, mut options: ConnectOptions) -> Result<ConnectOptions, OpenError> {
+    if let Some(path) = &link.credentials {
+        let text = text(path)?;
+        let wanted = "no credentials; wanted: a file that nsc writes, or a user's seed";
+        let unread = || file_error(path, io::Error::other(wanted));
+        options = match seed(&text) {
+            Some(seed) => options.nkey(seed),
+            None => options.credentials(&text).map_err(|_| unread())?,
         };
-        let tcp = reach(&host, port)?;
-        let mut connection =
-            Self { stream: Stream::Plain(tcp), read: Vec::new(), max_payload: 1 << 20 };
-        let info = match connection.next(CONNECT_WITHIN)? {
-            Some(ServerMessage::Info(info)) => info,
-            Some(_) => return refused(NO_BROKER),
-            None => return Err(OpenError::Away(String::from("it does not answer"))),
-        };
-        let is_true = |key: &str| info.get(key).and_then(Json::as_bool).unwrap_or(false);
-        let has_tls = asks_for_tls || link.ca_file.is_some() || is_true("tls_required");
-        if has_tls {
-            connection = connection.secured(link, &host)?;
-        }
-        let max_payload = info.get("max_payload").and_then(Json::as_u64).unwrap_or(1 << 20);
-        connection.max_payload = usize::try_from(max_payload).unwrap_or(usize::MAX);
-        let hello = format!("CONNECT {}\r\nPING\r\n", hello(link, &info, name, has_tls)?);
-        connection.write(hello.as_bytes())?;
-        loop {
-            match connection.next(CONNECT_WITHIN)? {
-                Some(ServerMessage::Pong) => return Ok(connection),
-                Some(ServerMessage::Error(why)) => return refused(explained(&why)),
-                Some(_) => {}
-                None => return Err(OpenError::Away(String::from("it does not answer"))),
-            }
-        }
     }
-
-    fn secured(self, link: &Link, host: &str) -> Result<Self, OpenError> {
-        let Stream::Plain(mut tcp) = self.stream else { return Ok(self) };
-        let Ok(server) = ServerName::try_from(host.to_owned()) else {
-            return refused("no name that a certificate could have");
-        };
-        let mut tls = match ClientConnection::new(Arc::new(tls_config(link)?), server) {
-            Ok(tls) => tls,
-            Err(error) => return refused(format!("TLS: {error}; try: certificate of [nats]")),
-        };
-        while tls.is_handshaking() {
-            if let Err(error) = tls.complete_io(&mut tcp) {
-                return match error.kind() {
-                    ErrorKind::InvalidData => {
-                        refused(format!("TLS: {error}; try: ca-file of [nats]"))
-                    }
-                    _ => Err(error.into()),
-                };
-            }
-        }
-        let stream = Stream::Tls(Box::new(StreamOwned::new(tls, tcp)));
-        Ok(Self { stream, ..self })
+    if let Some(path) = &link.token_file {
+        options = options.token(first_line(path)?);
     }
-
-    /// Writes all of it.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write(bytes)
+    if let Some((user, path)) = &link.user {
+        options = options.user_and_password(user.clone(), first_line(path)?);
     }
-
-    /// What the broker says next, at most so long from now; nothing where it says nothing.
-    pub(crate) fn next(&mut self, wait: Duration) -> io::Result<Option<ServerMessage>> {
-        let mut is_first = true;
-        loop {
-            let taken = take(&mut self.read);
-            let taken = taken.map_err(|why| io::Error::new(ErrorKind::InvalidData, why))?;
-            if taken.is_some() || !is_first && wait.is_zero() {
-                return Ok(taken);
-            }
-            // A time-out of nothing would be none.
-            let wait = wait.max(Duration::from_micros(1));
-            self.stream.tcp().set_read_timeout(Some(wait))?;
-            let mut bytes = [0; READ_LEN];
-            match self.stream.read(&mut bytes) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(len) => self.read.extend_from_slice(bytes.get(..len).unwrap_or_default()),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if is_time_out(&error) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-            is_first = false;
-        }
-    }
+    Ok(options)
 }
 
-fn is_time_out(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-}
-
-fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, CONNECT_WITHIN) {
-            Ok(tcp) => {
-                tcp.set_nodelay(true)?;
-                tcp.set_read_timeout(Some(CONNECT_WITHIN))?;
-                tcp.set_write_timeout(Some(WRITE_WITHIN))?;
-                return Ok(tcp);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+/// The seed of a user's key, where a text has that alone. It is checked, as the library does so
+/// only once a broker answers.
+fn seed(text: &str) -> Option<String> {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.starts_with(['-', '#']));
+    let has_jwt = lines().any(|line| line.starts_with("eyJ"));
+    let seed = lines().find(|line| line.starts_with("SU")).filter(|_| !has_jwt)?;
+    nkeys::KeyPair::from_seed(seed).is_ok().then(|| seed.to_owned())
 }
 
 fn tls_config(link: &Link) -> Result<ClientConfig, OpenError> {
@@ -288,6 +200,8 @@ fn tls_config(link: &Link) -> Result<ClientConfig, OpenError> {
     };
     let Some((chain, key)) = &link.certificate else { return Ok(config.with_no_client_auth()) };
     let chain = certificates(chain)?;
+    // Opened first: what cannot be opened and what cannot be read are two errors.
+    fs::File::open(key).map_err(|error| file_error(key, error))?;
     let read = PrivateKeyDer::from_pem_file(key);
     let read = read.map_err(|error| file_error(key, io::Error::other(error)))?;
     match config.with_client_auth_cert(chain, read) {
@@ -297,56 +211,73 @@ fn tls_config(link: &Link) -> Result<ClientConfig, OpenError> {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let found: Vec<_> = read.map_err(|error| file_error(path, io::Error::other(error)))?;
+    let file = fs::File::open(path).map_err(|error| file_error(path, error))?;
+    let read: Result<Vec<_>, _> =
+        CertificateDer::pem_reader_iter(io::BufReader::new(file)).collect();
+    let found = read.map_err(|error| file_error(path, io::Error::other(error)))?;
     if found.is_empty() {
         return Err(file_error(path, io::Error::other("no certificate; wanted: PEM")));
     }
     Ok(found)
 }
 
-/// What follows `CONNECT`.
-fn hello(link: &Link, info: &Json, name: &str, has_tls: bool) -> Result<Json, OpenError> {
-    let mut hello = json!({
-        "verbose": false,
-        "pedantic": false,
-        "headers": true,
-        "no_responders": true,
-        "echo": false,
-        "protocol": 1,
-        "lang": "rust",
-        "name": name,
-        "version": env!("CARGO_PKG_VERSION"),
-        "tls_required": has_tls,
-    });
-    let mut put = |key: &str, text: String| {
-        if let Some(object) = hello.as_object_mut() {
-            object.insert(key.into(), text.into());
-        }
+/// Whether it may become well by itself, and what to try where it does not.
+fn open_error(link: &Link, error: &ConnectError) -> OpenError {
+    let cause = error.source();
+    let seen = cause.map_or_else(|| error.kind().to_string(), ToString::to_string);
+    let in_io = cause.and_then(|cause| cause.downcast_ref::<io::Error>()?.get_ref());
+    let tls = in_io.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let why = match error.kind() {
+        ConnectErrorKind::AuthorizationViolation => explained(&error.kind().to_string()),
+        ConnectErrorKind::Authentication => format!("{}: {seen}", error.kind()),
+        ConnectErrorKind::Tls => format!("TLS: {seen}; try: ca-file of [nats]"),
+        _ => match (tls, cause.and_then(|cause| cause.downcast_ref::<ServerError>())) {
+            (Some(rustls::Error::AlertReceived(_)), _) => {
+                format!("TLS: {seen}; try: certificate of [nats]")
+            }
+            (Some(_), _) => format!("TLS: {seen}; try: ca-file of [nats]"),
+            (None, Some(said)) => explained(&server_text(said)),
+            (None, None) => {
+                return OpenError::Away(format!("{}: {seen}", link.servers.join(", ")));
+            }
+        },
     };
-    if let Some(path) = &link.credentials {
-        let Some(credentials) = Credentials::read(&text(path)?) else {
-            return Err(file_error(path, io::Error::other(keys::WANTED)));
-        };
-        let nonce = info.get("nonce").and_then(Json::as_str).unwrap_or_default();
-        put("sig", credentials.sign(nonce));
-        match &credentials.jwt {
-            Some(jwt) => put("jwt", jwt.clone()),
-            None => put("nkey", credentials.public()),
+    OpenError::Refused(BusError::Refused(format!("{}: {why}", link.servers.join(", "))))
+}
+
+/// What the broker said, without the library's own words.
+fn server_text(said: &ServerError) -> String {
+    match said {
+        ServerError::Other(why) => why.clone(),
+        ServerError::AuthorizationViolation => String::from("authorization violation"),
+        ServerError::SlowConsumer(_) => String::from("messages come faster than they are read"),
+    }
+}
+
+fn link_event(event: Event) -> Option<LinkEvent> {
+    match event {
+        Event::Connected => Some(LinkEvent::Connected),
+        Event::Disconnected => Some(LinkEvent::Away(String::from("the connection was lost"))),
+        Event::ServerError(said) => Some(LinkEvent::Trouble(explained(&server_text(&said)))),
+        Event::SlowConsumer(sid) => {
+            let said = server_text(&ServerError::SlowConsumer(sid));
+            Some(LinkEvent::Trouble(said))
         }
+        // An attempt to connect again that failed: whoever runs the broker may put it right.
+        Event::ClientError(ClientError::Other(why)) => {
+            let is_refused = why == ConnectErrorKind::AuthorizationViolation.to_string();
+            Some(if is_refused {
+                LinkEvent::Trouble(explained(&why))
+            } else {
+                LinkEvent::Away(why)
+            })
+        }
+        Event::ClientError(_) | Event::LameDuckMode | Event::Draining | Event::Closed => None,
     }
-    if let Some(path) = &link.token_file {
-        put("auth_token", first_line(path)?);
-    }
-    if let Some((user, path)) = &link.user {
-        put("user", user.clone());
-        put("pass", first_line(path)?);
-    }
-    Ok(hello)
 }
 
 /// What is wrong and what to try.
-pub(crate) fn explained(why: &str) -> String {
+fn explained(why: &str) -> String {
     if why.to_ascii_lowercase().contains("authorization violation") {
         let try_these = "credentials, token-file or user of [nats]";
         return format!("the broker refuses these credentials; try: {try_these}");
@@ -362,17 +293,39 @@ mod tests {
     fn addresses_are_read_in_all_their_forms() {
         for (text, wanted) in [
             ("nats://a:1", Some(("a", 1, false))),
-            ("a", Some(("a", PORT, false))),
-            ("tls://a.example/", Some(("a.example", PORT, true))),
+            ("a", Some(("a", 4222, false))),
+            ("tls://a.example/", Some(("a.example", 4222, true))),
             ("nats://[::1]:5", Some(("::1", 5, false))),
-            ("nats://[::1]", Some(("::1", PORT, false))),
+            ("nats://[::1]", Some(("::1", 4222, false))),
             ("http://a", None),
+            ("ws://a", None),
             ("nats://a:b", None),
+            ("nats://a/b", None),
             ("nats://", None),
             ("nats://user:word@a:4222", None),
         ] {
-            let wanted = wanted.map(|(host, port, is_tls)| (String::from(host), port, is_tls));
-            assert_eq!(address(text), wanted, "{text}");
+            let read = address(text).ok();
+            let read = read.as_ref().map(|one| (one.host(), one.port(), one.tls_required()));
+            assert_eq!(read, wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn a_seed_is_read_whole_or_not() {
+        let seed_text = nkeys::KeyPair::new_user().seed().unwrap();
+        assert_eq!(seed(&format!("# made today\n {seed_text}\n")).as_deref(), Some(&*seed_text));
+        // With a JWT it is a file of nsc, which the library reads.
+        assert_eq!(seed(&format!("eyJ0.a.b\n{seed_text}\n")), None);
+        let other = if seed_text.ends_with('A') { "B" } else { "A" };
+        assert_eq!(seed(&format!("{}{other}", &seed_text[..seed_text.len() - 1])), None);
+        assert_eq!(seed(&seed_text[..20]), None);
+        assert_eq!(seed(&nkeys::KeyPair::new_account().seed().unwrap()), None);
+    }
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let waits: Vec<u128> = (1..8).map(|attempt| wait_before(attempt).as_millis()).collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1_600, 2_000, 2_000]);
+        assert_eq!(wait_before(usize::MAX), RECONNECT_MAX);
     }
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use store::Store;
 
-use crate::link::{Connection, OpenError, explained};
+use crate::link::OpenError;
 use crate::message::{LEN_MAX, RowMessage, all_rows, metrics_subject, stream_name, token};
 use crate::protocol::{ServerMessage, publish, publish_with};
+use crate::socket::{Connection, explained};
 use crate::source::{Losses, Source};
 use crate::tally::Tally;
 use crate::{BusError, Options, metrics};
