@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod escalation;
 mod keys;
 mod link;
 mod message;
@@ -27,6 +28,10 @@ use std::time::Duration;
 
 use store::Store;
 
+pub use escalation::{
+    AnswerRows, Asker, EscalationOptions, Escalations, Evidence, PARTITION_COUNT, RowAnswer,
+    RowFields, RowOutcome, Worker, WorkerCounts, WorkerOptions,
+};
 pub use link::Link;
 pub use message::is_word;
 pub use tally::BusState;
@@ -132,4 +137,9 @@ impl Drop for Bus {
     fn drop(&mut self) {
         self.stop(Duration::ZERO);
     }
+}
+
+/// What drives a connection: everything on the thread that waits for it.
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

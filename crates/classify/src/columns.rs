@@ -60,7 +60,7 @@ const VERDICT: [Field; 19] = [
     Field::new(
         "cause",
         Kind::Text,
-        "Reason for deciding then: confident, last-stage, ended, waited, full or protocol.",
+        "Reason for deciding then: confident, last-stage, ended, waited, full, protocol or unanswered.",
     ),
     Field::new("model", Kind::Text, "Name of the cascade, and the start of its SHA-256."),
     Field::new(

@@ -24,6 +24,7 @@ use crate::report::ReportArguments;
 use crate::run::args::RunArguments;
 use crate::testbed::args::TestbedArguments;
 use crate::train::{EvalArguments, TrainArguments};
+use crate::worker::WorkerArguments;
 
 /// Analyse network traffic: top talkers, flows, service and device classification, selective packet
 /// recording, queue and congestion-control analysis, latency, from captures or a live interface.
@@ -86,6 +87,8 @@ pub enum Command {
     Report(ReportArguments),
     /// Run several applications in one pass over the packets, from a settings file
     Run(RunArguments),
+    /// Compute the later stages of a model for sensors, over NATS
+    Worker(WorkerArguments),
     /// List interfaces that can be captured on; also -D
     Devices(DevicesArguments),
     /// Check whether this machine can capture: permissions, interfaces, offloads, clock, disk

@@ -42,6 +42,7 @@ pub mod top;
 pub mod train;
 mod version;
 mod view;
+pub mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -56,18 +57,9 @@ use crate::failure::{Failure, Status};
 /// the reference pages.
 #[must_use]
 pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
-    let mut declared = session::top::declared_columns();
-    declared.extend(session::flows::declared_columns());
-    declared.extend(session::networks::declared_columns());
+    let mut declared = session::applications::declared_columns();
     declared.extend(nprint::declared_columns());
-    declared.extend(session::classify::declared_columns());
     declared.extend(packetlog::declared_columns());
-    declared.extend(session::cca::declared_columns());
-    declared.extend(session::latency::declared_columns());
-    declared.extend(session::l4s::declared_columns());
-    for application in session::applications::APPLICATIONS {
-        declared.extend((application.declared)());
-    }
     declared.push(("wirelens devices", devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared
@@ -131,6 +123,7 @@ fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Doctor(arguments)) => doctor::run(&arguments, host),
         Some(Command::Info(arguments)) => info::run(&arguments),
         Some(Command::Recover(arguments)) => recover::run(&arguments),
+        Some(Command::Worker(arguments)) => worker::run(&arguments, host),
         Some(Command::Train(arguments)) => train::run(&arguments, host),
         Some(Command::Eval(arguments)) => train::run_eval(&arguments, host),
         Some(Command::Testbed(arguments)) => testbed::run(arguments.command, host),

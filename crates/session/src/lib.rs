@@ -50,6 +50,7 @@ pub mod toml_text;
 pub mod top;
 mod weight;
 pub mod windows;
+pub mod worker;
 pub mod written;
 
 pub use packet::{duration, when};

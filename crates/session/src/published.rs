@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bus::{Link, Options, is_word};
+use bus::{EscalationOptions, Link, Options, is_word};
 use packet::{Span, Timestamp};
 use serde::Deserialize;
 
@@ -76,18 +76,43 @@ impl NatsSettings {
         monotonic: fn() -> Duration,
         tell: fn(&str),
     ) -> Options {
-        let Self { servers, credentials, token_file, ca_file, .. } = self.clone();
-        let user = self.user.clone().zip(self.password_file.clone());
-        let certificate = self.certificate.clone().zip(self.key.clone());
         Options {
-            link: Link { servers, credentials, token_file, user, ca_file, certificate },
+            link: self.link(),
             prefix: self.prefix.clone(),
             sensor: self.sensor.clone().unwrap_or_else(machine),
-            run: format!("{:x}", began.as_ns()),
+            run: run(began),
             keep: duration(self.keep),
             keep_bytes: self.keep_bytes,
             metrics_every: duration(self.metrics_every),
             waits,
+            monotonic,
+            tell,
+        }
+    }
+
+    /// The broker, and how it is reached.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        let Self { servers, credentials, token_file, ca_file, .. } = self.clone();
+        let user = self.user.clone().zip(self.password_file.clone());
+        let certificate = self.certificate.clone().zip(self.key.clone());
+        Link { servers, credentials, token_file, user, ca_file, certificate }
+    }
+
+    /// As rows are escalated to workers: of a run that began at this time.
+    #[must_use]
+    pub fn escalations(
+        &self,
+        machine: impl FnOnce() -> String,
+        began: Timestamp,
+        monotonic: fn() -> Duration,
+        tell: fn(&str),
+    ) -> EscalationOptions {
+        EscalationOptions {
+            link: self.link(),
+            prefix: self.prefix.clone(),
+            sensor: self.sensor.clone().unwrap_or_else(machine),
+            run: run(began),
             monotonic,
             tell,
         }
@@ -119,6 +144,11 @@ impl NatsSettings {
         }
         None
     }
+}
+
+/// Distinguishes a run from others of its sensor.
+fn run(began: Timestamp) -> String {
+    format!("{:x}", began.as_ns())
 }
 
 fn duration(span: Span) -> Duration {

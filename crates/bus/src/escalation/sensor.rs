@@ -86,7 +86,7 @@ impl Escalations {
             tally: Arc::clone(&tally),
             askers: Arc::clone(&askers),
         };
-        let runtime = runtime()?;
+        let runtime = runtime().map_err(BusError::Start)?;
         let first = runtime.block_on(ends.open());
         let first = match first {
             Ok(opened) => Some(opened),
@@ -117,10 +117,9 @@ impl Escalations {
         let mut askers = self.askers.lock().unwrap_or_else(PoisonError::into_inner);
         let inbox = format!("{}.{}", self.inbox, askers.len());
         askers.push(to);
-        let of = |partition: u16| {
-            subject(&self.options.prefix, model, &partition.to_string())
-        };
-        let building = (0..PARTITION_COUNT).map(|at| Building { subject: of(at), ..Building::default() });
+        let of = |partition: u16| subject(&self.options.prefix, model, &partition.to_string());
+        let building =
+            (0..PARTITION_COUNT).map(|at| Building { subject: of(at), ..Building::default() });
         Asker {
             shared: Arc::clone(self),
             model: model.to_owned(),
@@ -171,11 +170,7 @@ impl Ends {
     }
 
     /// Carries messages to the broker and answers back, until no one sends any more.
-    async fn carry(
-        self,
-        first: Option<(Client, Subscriber)>,
-        mut from: parcels::Receiver<Parcel>,
-    ) {
+    async fn carry(self, first: Option<(Client, Subscriber)>, mut from: parcels::Receiver<Parcel>) {
         let (mut opened, mut attempt) = (first, 1);
         let (client, mut inbox) = loop {
             if let Some(opened) = opened.take() {

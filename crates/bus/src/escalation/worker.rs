@@ -12,7 +12,7 @@ use async_nats::{Client, Message, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::select_all;
-use tokio::sync::mpsc::{self as parcels, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{self as parcels, Receiver, Sender};
 
 use super::format::{self, RowAnswer, RowFields, Status};
 use super::{PARTITION_COUNT, subject};
@@ -28,6 +28,9 @@ const TAKEN_MAX: usize = 16;
 
 /// How often it is looked whether the worker is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What was handed out before it ends has so long to come, and answers to go.
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Workers of a model share its messages.
 const GROUP: &str = "workers";
@@ -180,8 +183,8 @@ impl Worker {
         make: impl Fn() -> A + Sync,
         ends: &AtomicBool,
     ) -> Result<WorkerCounts, BusError> {
-        let runtime = runtime()?;
-        let (to, replies) = parcels::unbounded_channel();
+        let runtime = runtime().map_err(BusError::Start)?;
+        let (to, replies) = parcels::channel(WAITING_MAX);
         let done = thread::scope(|scope| {
             for _ in 0..self.options.thread_count.max(1) {
                 let (to, make) = (to.clone(), &make);
@@ -199,7 +202,7 @@ impl Worker {
     }
 
     /// A thread's work.
-    fn score<A: AnswerRows>(&self, mut model: A, to: &UnboundedSender<Reply>) {
+    fn score<A: AnswerRows>(&self, mut model: A, to: &Sender<Reply>) {
         let (mut jobs, mut answers) = (Vec::new(), Vec::new());
         while self.jobs.take(&mut jobs) {
             for Job { reply, bytes, came } in jobs.drain(..) {
@@ -208,7 +211,7 @@ impl Worker {
                 self.tally.note(status, answers.len());
                 let spent = self.now().saturating_sub(came);
                 // Who carries replies leaves last.
-                let _ = to.send((reply, format::answer_bytes(status, spent, &answers)));
+                let _ = to.blocking_send((reply, format::answer_bytes(status, spent, &answers)));
             }
         }
     }
@@ -259,7 +262,7 @@ impl Worker {
     /// Carries messages to the threads and replies back, until the worker is to end.
     async fn carry(
         &self,
-        (to, mut replies): (UnboundedSender<Reply>, UnboundedReceiver<Reply>),
+        (to, mut replies): (Sender<Reply>, Receiver<Reply>),
         ends: &AtomicBool,
     ) -> Result<(), BusError> {
         let mut attempt = 1;
@@ -290,31 +293,36 @@ impl Worker {
                 _ = look.tick() => if ends.load(Relaxed) { break },
             }
         }
-        for subscriber in messages.iter_mut() {
-            // Others of the group get what comes from here on.
-            let _ = subscriber.drain().await;
-        }
-        while let Some(message) = messages.next().await {
-            self.take_in(message, &to);
-        }
+        let last = async {
+            for subscriber in messages.iter_mut() {
+                // Others of the group get what comes from here on.
+                let _ = subscriber.drain().await;
+            }
+            while let Some(message) = messages.next().await {
+                self.take_in(message, &to);
+            }
+        };
+        // A broker that is away has nothing to hand out.
+        let _ = tokio::time::timeout(LEAVE_WITHIN, last).await;
         self.jobs.end();
         drop(to);
         while let Some(reply) = replies.recv().await {
             send(&client, reply).await;
         }
         // Answers that are not out now are late anyway.
-        let _ = tokio::time::timeout(Duration::from_secs(2), client.flush()).await;
+        let _ = tokio::time::timeout(LEAVE_WITHIN, client.flush()).await;
         Ok(())
     }
 
-    fn take_in(&self, message: Message, to: &UnboundedSender<Reply>) {
+    fn take_in(&self, message: Message, to: &Sender<Reply>) {
         let Message { reply: Some(reply), payload: bytes, .. } = message else {
             return self.tally.note(Status::Refused, 0);
         };
         let job = Job { reply: reply.clone(), bytes, came: self.now() };
         if !self.jobs.push(job) {
             self.tally.note(Status::Busy, 0);
-            let _ = to.send((reply, format::answer_bytes(Status::Busy, Duration::ZERO, &[])));
+            // Without room even for that, its sensor sees the deadline pass.
+            let _ = to.try_send((reply, format::answer_bytes(Status::Busy, Duration::ZERO, &[])));
         }
     }
 }

@@ -126,8 +126,10 @@ impl Answering {
             Self::Threads(threads) => threads.take(waits, answers),
             Self::Elsewhere { to, outcomes, .. } => {
                 to.take(waits, outcomes);
-                let as_answer = |StageOutcome { place, stage, answer }: StageOutcome| {
-                    StageAnswer { place, stage, answer }
+                let as_answer = |StageOutcome { place, stage, answer }: StageOutcome| StageAnswer {
+                    place,
+                    stage,
+                    answer,
                 };
                 answers.extend(outcomes.drain(..).map(as_answer));
             }

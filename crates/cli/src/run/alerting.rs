@@ -1,11 +1,11 @@
 //! Alerts of `wirelens run`: begun with the run, ended after its last row, and tried by
 //! `--test-alerts`.
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
 use alerts::{Alerts, BeginError, Clocks, Lists, NotifyState, Options, Settings};
+use session::host::machine_name;
 use session::reading::Inputs;
 use session::run::Plan;
 use store::Store;
@@ -27,12 +27,6 @@ impl From<BeginError> for Failure {
     }
 }
 
-/// The name of this machine.
-pub(super) fn host_name() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
-}
-
 /// Begins, where alerts are asked for.
 pub(super) fn begin(
     (settings, lists): (&Settings, Option<Arc<Lists>>),
@@ -42,7 +36,7 @@ pub(super) fn begin(
 ) -> Result<Option<Alerts>, Failure> {
     let Some(store) = store.filter(|_| !settings.is_empty()) else { return Ok(None) };
     let is_live = inputs.interface.is_some();
-    let host_name = host_name();
+    let host_name = machine_name();
     let eve = session::exports::eve::alert_line;
     let options = Options { is_live, host_name, page, lists, clocks: CLOCKS, eve };
     Ok(Some(Alerts::begin(settings, options, Arc::clone(store))?))
@@ -79,7 +73,7 @@ pub(super) fn test(settings: &Settings) -> Result<Status, Failure> {
     }
     let mut has_failed = false;
     let eve = session::exports::eve::alert_line;
-    for tested in Alerts::test(&settings.notify, &host_name(), None, CLOCKS, eve) {
+    for tested in Alerts::test(&settings.notify, &machine_name(), None, CLOCKS, eve) {
         let (name, took_ms) = (tested.name, tested.took.as_secs_f64() * 1e3);
         match &tested.failure {
             None => eprintln!("{name}: delivered in {took_ms:.0} ms"),

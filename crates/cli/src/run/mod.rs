@@ -18,6 +18,7 @@ use history::History;
 use server::Server;
 use session::Host;
 use session::application::Site;
+use session::host::machine_name;
 use session::outlet::RowsError;
 use session::page::PageSettings;
 use session::published::NatsSettings;
@@ -39,7 +40,6 @@ use crate::live;
 use crate::service::{self, Notices, Service};
 use crate::summary;
 use crate::view::{self, View};
-use alerting::host_name;
 use args::RunArguments;
 
 /// Bytes of a file of settings.
@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
 
 /// Reads to the end, together with the observers of the run.
 fn pass(
-    plan: Plan,
+    mut plan: Plan,
     (inputs, opened): (Inputs, OpenSources),
     beside: Beside,
     arguments: &RunArguments,
@@ -118,6 +118,8 @@ fn pass(
     let tell: fn(&str) = if arguments.view { view::tell } else { tell_line };
     let is_quiet = arguments.quiet || arguments.view;
     let tell_events = (!arguments.quiet).then_some(tell);
+    plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)
+        .map_err(|why| Failure::error(format_args!("[nats] {why}")))?;
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
@@ -226,7 +228,7 @@ impl Beside {
         let waits = inputs.interface.is_none() && history.is_none();
         let bus = nats.zip(store.clone()).map(|(nats, store)| {
             let began = clock::realtime();
-            Bus::begin(nats.options(host_name, began, waits, CLOCK.monotonic, tell), store)
+            Bus::begin(nats.options(machine_name, began, waits, CLOCK.monotonic, tell), store)
         });
         let bus = bus.transpose().map_err(|why| Failure::error(format_args!("[nats] {why}")))?;
         let server = match (page, &store) {

@@ -10,13 +10,13 @@ use capture::Input;
 use engine::run::Control;
 use history::History;
 use server::{Certificate, Facts, HAS_PAGE, Mode, Options, Server, ServerError};
+use session::host::machine_name;
 use session::packetlog::search::LogSearch;
 use session::page::PageSettings;
 use session::reading::Inputs;
 use store::Store;
 use store::packets::PacketLog;
 
-use super::alerting::host_name;
 use crate::clock;
 use crate::failure::Failure;
 use crate::interrupt::Reopen;
@@ -70,7 +70,7 @@ fn certificate(settings: &PageSettings) -> Option<Certificate> {
         return Some(Certificate::Files { chain: chain.clone(), key: key.clone() });
     }
     let ip = settings.listen.ip();
-    let mut names = vec![host_name(), String::from("localhost")];
+    let mut names = vec![machine_name(), String::from("localhost")];
     names.extend((!ip.is_unspecified()).then(|| ip.to_string()));
     names.retain(|name| !name.is_empty());
     (!ip.is_loopback()).then_some(Certificate::Made(names))
@@ -78,7 +78,7 @@ fn certificate(settings: &PageSettings) -> Option<Certificate> {
 
 /// What is typed into a browser.
 pub(super) fn address(server: &Server) -> String {
-    let (address, name) = (server.address(), host_name());
+    let (address, name) = (server.address(), machine_name());
     let scheme = if server.fingerprint().is_some() { "https" } else { "http" };
     if address.ip().is_unspecified() && !name.is_empty() {
         return format!("{scheme}://{name}:{}/", address.port());

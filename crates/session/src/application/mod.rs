@@ -13,6 +13,7 @@ mod wants;
 
 use std::any::Any;
 
+use bus::Escalations;
 use engine::columns::Schema;
 use engine::flow::FlowCounts;
 use engine::flow::pass::{LabelKind, Lens, Now};
@@ -123,6 +124,11 @@ pub trait Application: Send + Sized + 'static {
         false
     }
 
+    /// Whether workers over NATS compute a part of it, so that `[nats]` is needed.
+    fn escalates(&self) -> bool {
+        false
+    }
+
     /// Begins.
     ///
     /// # Errors
@@ -205,6 +211,8 @@ pub struct Opening {
     pub rules: crate::rules::InForce,
     /// The labels that rules read, which have to be given in the piece that decides.
     pub read_labels: Vec<LabelKind>,
+    /// How workers are reached, where some application [escalates](Application::escalates).
+    pub escalations: Option<Arc<Escalations>>,
 }
 
 /// A lens that reports at the end the outcome of its packets.

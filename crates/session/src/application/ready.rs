@@ -76,6 +76,10 @@ pub trait Ready: Send {
     fn is_in_any_order(&self) -> bool {
         false
     }
+    /// As [`Application::escalates`].
+    fn escalates(&self) -> bool {
+        false
+    }
     /// As [`Application::open`].
     ///
     /// # Errors
@@ -114,6 +118,10 @@ impl<A: Application> Ready for A {
 
     fn reads(&self) -> &[PathBuf] {
         Application::reads(self)
+    }
+
+    fn escalates(&self) -> bool {
+        Application::escalates(self)
     }
 
     fn log_folder(&self) -> Option<&Path> {

@@ -3,6 +3,8 @@
 mod traffic;
 mod unanswered;
 
+use engine::columns::Schema;
+
 use crate::application::Entry;
 use crate::cca::Cca;
 use crate::classify::Classify;
@@ -26,3 +28,17 @@ pub const APPLICATIONS: &[Entry] = &[
     Entry::of::<UnansweredFlows>(),
     Entry::of::<Traffic>(),
 ];
+
+/// The columns that applications declare, by the words that ask for them.
+#[must_use]
+pub fn declared_columns() -> Vec<(&'static str, Schema)> {
+    let mut declared = crate::top::declared_columns();
+    declared.extend(crate::flows::declared_columns());
+    declared.extend(crate::networks::declared_columns());
+    declared.extend(crate::classify::declared_columns());
+    declared.extend(crate::cca::declared_columns());
+    declared.extend(crate::latency::declared_columns());
+    declared.extend(crate::l4s::declared_columns());
+    declared.extend(APPLICATIONS.iter().flat_map(|application| (application.declared)()));
+    declared
+}

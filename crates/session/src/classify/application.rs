@@ -8,10 +8,11 @@ use engine::columns::Schema;
 use engine::flow::SideSlab;
 use engine::flow::pass::{LabelKind, Now};
 use names::counts::Counts as NameCounts;
-use packet::Protocol;
+use packet::{Protocol, Span};
 use serde::Deserialize;
 
 use super::counted::counts;
+use super::escalated::{DEADLINE, UNDER_WAY_MAX, WorkerStages, duration};
 use super::lens::Flows;
 use super::naming::NamedClassifier;
 use super::out::{By, Part, VerdictView, Ways, no_memory, schema};
@@ -25,7 +26,7 @@ use crate::done::RunTotals;
 use crate::names_read;
 use crate::outside::Outside;
 use crate::rules::Following;
-use crate::{KEY_COUNTS, written};
+use crate::{KEY_COUNTS, worker, written};
 
 choice! {
     /// What a model's classes are.
@@ -55,6 +56,13 @@ pub struct Settings {
     pub by: Option<By>,
     /// Hosts that a model with a memory of them remembers at most.
     pub hosts_max: Option<usize>,
+    /// Whether workers over NATS compute the stages after the first.
+    pub workers: bool,
+    /// They have to answer within this time, or the last answer before stands.
+    #[serde(deserialize_with = "written::duration_if_any")]
+    pub deadline: Option<Span>,
+    /// Rows under way to them at most.
+    pub under_way_max: Option<usize>,
 }
 
 fn choice_if_any<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
@@ -73,9 +81,46 @@ pub struct Classify {
     flow_count_max: Option<usize>,
     by: By,
     shown: VerdictView,
+    /// How workers compute the stages after the first, if they do.
+    workers: Option<Workers>,
     /// Whether its closing lines say of flows how they ended, which else `flows` does.
     tells_flows: bool,
 }
+
+/// How workers are asked.
+#[derive(Clone, Copy)]
+struct Workers {
+    deadline: Span,
+    under_way_max: usize,
+}
+
+impl Workers {
+    /// As the settings have it, if they do.
+    fn of(settings: &Settings, cascade: &Cascade) -> Result<Option<Self>, Refusal> {
+        let Settings { workers, deadline, under_way_max, .. } = settings;
+        if !workers {
+            return match (deadline, under_way_max) {
+                (None, None) => Ok(None),
+                (Some(_), _) => Err(Refusal::of("deadline", WITHOUT_WORKERS)),
+                (_, Some(_)) => Err(Refusal::of("under-way-max", WITHOUT_WORKERS)),
+            };
+        }
+        if let Some(why) = worker::refusal(cascade) {
+            return Err(Refusal::of("workers", why));
+        }
+        let deadline = deadline.unwrap_or(DEADLINE);
+        if !(Span::from_ns(1_000_000)..=Span::from_seconds(60)).contains(&deadline) {
+            return Err(Refusal::of("deadline", "wanted 1ms to 1min"));
+        }
+        let under_way_max = under_way_max.unwrap_or(UNDER_WAY_MAX);
+        if !(1..=1 << 20).contains(&under_way_max) {
+            return Err(Refusal::of("under-way-max", "wanted 1 to 1048576"));
+        }
+        Ok(Some(Self { deadline, under_way_max }))
+    }
+}
+
+const WITHOUT_WORKERS: &str = "has no effect without workers = true";
 
 impl Classify {
     /// For a front door, which may show verdicts as they come: those that rows are of, by a model
@@ -89,7 +134,8 @@ impl Classify {
         shown: VerdictView,
     ) -> Self {
         let (kind, flow_count_max) = (LabelKind::Service, Some(flow_count_max));
-        Self { cascade, kind, options, flow_count_max, by, shown, tells_flows: true }
+        let workers = None;
+        Self { cascade, kind, options, flow_count_max, by, shown, workers, tells_flows: true }
     }
 }
 
@@ -118,6 +164,11 @@ model = \"services\"
 # second needs a model that remembers hosts.
 # by = \"flow\"
 # hosts-max = 65536
+# Have the stages after the first computed by `wirelens worker` over [nats]. What is not answered
+# within the deadline keeps the last answer.
+# workers = false
+# deadline = \"200ms\"
+# under-way-max = 4096
 ";
 
     const BY_FLOW: bool = true;
@@ -125,9 +176,9 @@ model = \"services\"
     type Settings = Settings;
 
     fn ready(settings: Settings, site: &Site<'_>) -> Result<Self, Refusal> {
-        let Settings { model, classes, unknown_below, waiting_max, max_flows, by, hosts_max } =
+        let Settings { classes, unknown_below, waiting_max, max_flows, by, hosts_max, .. } =
             settings;
-        let Some(folder) = model else {
+        let Some(folder) = settings.model.clone() else {
             return Err(Refusal::new("no model; give model = \"services\", or the folder of one"));
         };
         let cascade = read(&folder, site.host, site.environment)
@@ -139,6 +190,7 @@ model = \"services\"
             Some(below) => cascade.with_unknown_below(below),
             None => cascade,
         };
+        let workers = Workers::of(&settings, &cascade)?;
         let by = by.unwrap_or(By::Flow);
         if by == By::Host && cascade.memory().is_none() {
             return Err(Refusal::of("by", no_memory(&cascade)));
@@ -166,6 +218,7 @@ model = \"services\"
             flow_count_max: max_flows,
             by,
             shown: VerdictView::Nothing,
+            workers,
             tells_flows: false,
         })
     }
@@ -191,8 +244,12 @@ model = \"services\"
         self.cascade.window().is_none() && self.cascade.stages().len() > 1
     }
 
+    fn escalates(&self) -> bool {
+        self.workers.is_some()
+    }
+
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
-        let Self { cascade, kind, options, by, shown, tells_flows, .. } = self;
+        let Self { cascade, kind, options, by, shown, workers, tells_flows, .. } = self;
         let outside = match opening.pace {
             Some(pace) => Outside::Paced(pace),
             None if opening.is_live => Outside::Live(opening.clock),
@@ -209,6 +266,14 @@ model = \"services\"
         // Who shares the flows shares the room for those that wait.
         let waiting_max = options.waiting_max.div_ceil(parts.len());
         let options = Options { waiting_max, ..options };
+        let part_count = parts.len();
+        let escalations = opening.escalations;
+        let stages_of_workers = |cascade: &Cascade| {
+            let (workers, escalations) = workers.zip(escalations.as_ref())?;
+            let rows_max = workers.under_way_max.div_ceil(part_count);
+            let asker = escalations.asker(cascade.id(), duration(workers.deadline), rows_max);
+            Some(WorkerStages::new(asker, cascade.classes().len()))
+        };
         let lenses = parts.into_iter().map(|part| -> Box<dyn Watcher> {
             let (cascade, outside) = (Arc::clone(&cascade), outside.clone());
             let found = ClassifySummary {
@@ -221,6 +286,9 @@ model = \"services\"
                 return Box::new(FramingLens::new(keep, (), found));
             }
             let mut classifier = NamedClassifier::new(cascade, options, outside, part);
+            if let Some(stages) = stages_of_workers(&found.cascade) {
+                classifier.by_packets.ask_elsewhere(Box::new(stages));
+            }
             if gives.is_some() {
                 classifier.by_packets.note_decided();
             }
@@ -324,7 +392,7 @@ impl ClassifySummary {
 }
 
 /// Flows that are unlike what most models are made for, and those that a limit touched.
-fn odd(counts: &Counts) -> [(&'static str, u64); 7] {
+fn odd(counts: &Counts) -> [(&'static str, u64); 8] {
     [
         ("verdicts", counts.decided()),
         ("unknown", counts.unknown.total()),
@@ -332,6 +400,7 @@ fn odd(counts: &Counts) -> [(&'static str, u64); 7] {
         ("cut_headers", counts.cut_headers),
         ("other_segmentation", counts.other_segmentation),
         ("no_room_to_wait", counts.of(Cause::Full)),
+        ("unanswered", counts.of(Cause::Unanswered)),
         ("no_room_to_follow", counts.unfollowed),
     ]
 }

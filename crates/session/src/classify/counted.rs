@@ -33,6 +33,11 @@ pub(super) fn counts(
             "Flows decided early because too many waited.",
             counts.of(Cause::Full),
         ),
+        (
+            "unanswered_flows",
+            "Flows decided by an earlier stage as no worker answered in time.",
+            counts.of(Cause::Unanswered),
+        ),
     ] {
         made.push(Count::total(name, about, count));
     }

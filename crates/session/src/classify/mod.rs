@@ -3,6 +3,7 @@
 mod application;
 mod artifact;
 mod counted;
+mod escalated;
 pub mod eve;
 mod evidence;
 mod lens;
@@ -14,6 +15,7 @@ pub mod zeek;
 
 pub use application::{Classes, Classify, Settings, Totals};
 pub use artifact::read;
+pub(crate) use escalated::evidence_of;
 pub use evidence::{KeepEvidence, KeptEvidence};
 pub(crate) use naming::{NamedClassifier, Naming, NamingOutcome};
 pub use out::{By, HOST_TITLES, VerdictView, host_cells, no_memory};

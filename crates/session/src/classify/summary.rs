@@ -47,6 +47,10 @@ pub(crate) fn lines(cascade: &Cascade, counts: &Counts) -> String {
             counts.of(Cause::Full),
             "flows could not wait (more can with --waiting-max): the last model used decided",
         ),
+        (
+            counts.of(Cause::Unanswered),
+            "flows were not answered by workers in time: the last model used decided",
+        ),
     ] {
         if count > 0 {
             let _ = writeln!(text, "classify: {count} {what}");

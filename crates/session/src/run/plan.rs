@@ -3,10 +3,13 @@
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use alerts::Lists;
+use bus::{BusError, Escalations};
 use engine::columns::Schema;
 use engine::flow::pass::LabelKind;
+use packet::Timestamp;
 use serde::Deserialize;
 use sink::Format;
 use store::Store;
@@ -30,6 +33,9 @@ use crate::rules::{RuleContext, Rules, Words};
 use crate::stored::HistorySettings;
 use crate::toml_text::{Mistake, Mistakes, read_table, suggestion};
 
+/// What is wrong where workers are to be reached over nothing.
+const NO_BROKER: &str = "workers = true needs [nats], over which they are reached";
+
 /// The name of settings that are in no file.
 pub const NO_FILE: &str = "<settings>";
 
@@ -51,6 +57,9 @@ pub struct Plan {
     pub history: Option<HistorySettings>,
     /// Where rows are published, if the settings say so.
     pub nats: Option<NatsSettings>,
+    /// How workers are reached, for applications that [escalate](Ready::escalates); without it they
+    /// compute everything themselves.
+    pub escalations: Option<Arc<Escalations>>,
     /// What is known of addresses besides packets.
     pub(super) networks: Option<Networks>,
     /// Rules over rows, lists of indicators, and where alerts go.
@@ -140,6 +149,7 @@ impl Plan {
             page: None,
             history: None,
             nats: None,
+            escalations: None,
             networks: None,
             alerts: alerts::Settings::default(),
             lists: None,
@@ -294,6 +304,9 @@ fn plan(
             if let Err(clash) = wants.add(entry.name, &ready.wants()) {
                 mistakes.add(at.clone(), clash);
             }
+            if ready.escalates() && nats.is_none() {
+                mistakes.add(at.clone(), format_args!("[{}] {NO_BROKER}", entry.name));
+            }
             take_words(&*ready, entry.name, &at, &mut words, mistakes);
             let place = Mistake { path: path.to_owned(), ..mistakes.place(at) };
             let wants_door = entry.has_rows && written.is_none();
@@ -332,6 +345,7 @@ fn plan(
         page,
         history,
         nats,
+        escalations: None,
         networks,
         alerts,
         lists: None,
@@ -339,6 +353,29 @@ fn plan(
         asked: None,
         tables,
     })
+}
+
+impl Plan {
+    /// Connects to workers where an application [escalates](Ready::escalates) to them, on a machine
+    /// of this name and at this time, with monotonic time and what prints messages for users.
+    ///
+    /// # Errors
+    /// [`BusError`], where trying again would not help.
+    pub fn reach_workers(
+        &mut self,
+        machine: impl FnOnce() -> String,
+        began: Timestamp,
+        monotonic: fn() -> Duration,
+        tell: fn(&str),
+    ) -> Result<(), BusError> {
+        let escalates = self.applications.iter().any(|one| one.ready.escalates());
+        let Some(nats) = self.nats.as_ref().filter(|_| escalates) else { return Ok(()) };
+        let options = nats.escalations(machine, began, monotonic, tell);
+        let escalations = Escalations::begin(options)?;
+        self.store.iter().for_each(|store| escalations.count_in(store));
+        self.escalations = Some(escalations);
+        Ok(())
+    }
 }
 
 fn refuse_nothing(mistakes: &mut Mistakes) {

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use alerts::Lists;
+use bus::Escalations;
 use capture::Input;
 use engine::PartitionShare;
 use engine::flow::FlowOptions;
@@ -217,6 +218,7 @@ impl Session {
     ) -> Result<Self, RunError> {
         let request = plan.request();
         let Plan { input, run, applications, rules, wants, tables, networks, store, .. } = plan;
+        let escalations = plan.escalations;
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
         let (in_force, read_labels) = (InForce::default(), rules.reads(|_| true));
         let has_sizes = !rules.thresholds().is_empty();
@@ -242,8 +244,17 @@ impl Session {
         };
         let captures = Captures::of(&inputs);
         let (rules, shown) = (in_force, store.as_ref());
-        let lent =
-            Context { inputs: &inputs, doors, request, captures, pace, rules, read_labels, shown };
+        let lent = Context {
+            inputs: &inputs,
+            doors,
+            request,
+            captures,
+            pace,
+            rules,
+            read_labels,
+            shown,
+            escalations,
+        };
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
         let mut begun = PendingWriters(Vec::new());
         // Files first: one that exists refuses the run before a log is begun.
@@ -363,6 +374,7 @@ struct Context<'a> {
     rules: InForce,
     read_labels: Vec<LabelKind>,
     shown: Option<&'a Arc<Store>>,
+    escalations: Option<Arc<Escalations>>,
 }
 
 /// An application whose outputs are open.
@@ -450,6 +462,7 @@ impl Context<'_> {
             pace: self.pace.clone(),
             rules: self.rules.clone(),
             read_labels: self.read_labels.clone(),
+            escalations: self.escalations.clone(),
         }
     }
 }

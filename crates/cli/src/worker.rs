@@ -1,0 +1,89 @@
+//! `wirelens worker`: computes the later stages of models for sensors.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use clap::Args;
+use session::Host;
+use session::host::machine_name;
+use session::worker::{PARTITIONS, WorkerRequest};
+
+use crate::clock::CLOCK;
+use crate::failure::{Failure, Status};
+use crate::interrupt;
+use crate::run::tell_line;
+
+/// Arguments of `wirelens worker`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens worker --model services
+  wirelens worker --model services --server nats://broker:4222 --threads 4
+  wirelens worker --model ./campus -c wirelens.toml --partitions 0-7
+
+Sensors with workers = true in [classify] send the flows that their first stage is not sure of.
+Workers with the same model share them, join and leave at any time. docs/guide/workers.md")]
+pub struct WorkerArguments {
+    /// Folder of a trained model, or the name of a shipped one; the same as on the sensors
+    #[arg(long, value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Take [nats] from these settings: servers, credentials, TLS, prefix
+    #[arg(short = 'c', long = "config", value_name = "FILE.toml")]
+    pub config: Option<PathBuf>,
+    /// Server of the broker; may be given several times [default: nats://127.0.0.1:4222]
+    #[arg(long, value_name = "URL")]
+    pub server: Vec<String>,
+    /// Threads that compute
+    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: u16,
+    /// Parts of the flows to take, of 0 to 15 [default: all]
+    #[arg(long, value_name = "FIRST-LAST", value_parser = parse_partitions)]
+    pub partitions: Option<RangeInclusive<u16>>,
+    /// Print no summary; errors are still printed
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+}
+
+fn parse_partitions(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let parts = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
+    let parts = parts.filter(|(first, last)| first <= last && PARTITIONS.contains(last));
+    let wanted = || String::from("wanted one of 0 to 15, or a range such as 0-7");
+    parts.map(|(first, last)| first..=last).ok_or_else(wanted)
+}
+
+/// Runs `wirelens worker`.
+pub(crate) fn run(arguments: &WorkerArguments, host: &Host) -> Result<Status, Failure> {
+    let WorkerArguments { model, config, server, threads, partitions, quiet } = arguments;
+    let request = WorkerRequest {
+        model: model.clone(),
+        config: config.clone(),
+        servers: server.clone(),
+        thread_count: usize::from(*threads),
+        partitions: partitions.clone().unwrap_or(PARTITIONS),
+        machine: machine_name(),
+        monotonic: CLOCK.monotonic,
+        tell: tell_line,
+    };
+    let ends = interrupt::control().flag();
+    let counts = session::worker::run(request, host, crate::environment, &ends);
+    let counts = counts.map_err(Failure::error)?;
+    if !quiet {
+        eprint!("{}", session::worker::lines(&counts));
+    }
+    Ok(Status::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_one_or_a_range() {
+        assert_eq!(parse_partitions("3"), Ok(3..=3));
+        assert_eq!(parse_partitions("0-15"), Ok(0..=15));
+        for wrong in ["", "-", "16", "4-3", "0-16", "a-b", "0-7-9"] {
+            assert!(parse_partitions(wrong).is_err(), "{wrong}");
+        }
+    }
+}

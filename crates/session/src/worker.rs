@@ -1,0 +1,212 @@
+//! `wirelens worker`: the stages after the first, for the flows of any number of sensors.
+
+use std::fmt::{self, Write as _};
+use std::fs;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ::classify::Cascade;
+use ::classify::serve::{StageRow, StageRows};
+use bus::{AnswerRows, BusError, RowAnswer, RowFields, Worker, WorkerCounts, WorkerOptions};
+use serde::Deserialize;
+
+use crate::classify;
+use crate::classify::evidence_of;
+use crate::published::NatsSettings;
+use crate::shipped::ModelError;
+use crate::{Environment, Host};
+
+/// Parts of the flows, by their numbers.
+pub const PARTITIONS: RangeInclusive<u16> = 0..=bus::PARTITION_COUNT - 1;
+
+/// Rows of a message at most, for which there is room from the start.
+const ROWS_MAX: usize = 256;
+
+/// Settings of a sensor, of which a worker reads `[nats]`.
+#[derive(Default, Deserialize)]
+struct File {
+    #[serde(default)]
+    nats: NatsSettings,
+}
+
+/// What is asked of a worker.
+#[derive(Clone, Debug)]
+pub struct WorkerRequest {
+    /// Folder of a trained cascade, or the name of a shipped model.
+    pub model: PathBuf,
+    /// Settings with `[nats]`.
+    pub config: Option<PathBuf>,
+    /// Servers in place of those of the settings.
+    pub servers: Vec<String>,
+    /// Threads that score.
+    pub thread_count: usize,
+    /// Parts of the flows that it takes.
+    pub partitions: RangeInclusive<u16>,
+    /// The machine's name.
+    pub machine: String,
+    /// Monotonic time.
+    pub monotonic: fn() -> Duration,
+    /// Prints messages for users; a line each.
+    pub tell: fn(&str),
+}
+
+/// Why a worker does not work.
+#[derive(Debug)]
+pub enum WorkerError {
+    /// The model cannot be read.
+    Model(ModelError),
+    /// The model has nothing for workers.
+    NoStages(String),
+    /// The settings cannot be read.
+    Settings(PathBuf, String),
+    /// There is no connection, and trying again would not help.
+    Bus(BusError),
+}
+
+impl fmt::Display for WorkerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Model(error) => error.fmt(f),
+            Self::NoStages(why) => f.write_str(why),
+            Self::Settings(path, why) => write!(f, "{}: {why}", path.display()),
+            Self::Bus(error) => write!(f, "[nats] {error}"),
+        }
+    }
+}
+
+impl std::error::Error for WorkerError {}
+
+/// `[nats]` of a settings file.
+fn nats(path: Option<&Path>) -> Result<NatsSettings, WorkerError> {
+    let Some(path) = path else { return Ok(NatsSettings::default()) };
+    let wrong = |why: String| WorkerError::Settings(path.to_owned(), why);
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let File { nats } = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    match nats.mistake() {
+        Some(mistake) => Err(wrong(format!("[nats] {mistake}"))),
+        None => Ok(nats),
+    }
+}
+
+/// Why a model's stages cannot be computed by workers, if they cannot.
+pub(crate) fn refusal(cascade: &Cascade) -> Option<String> {
+    let name = cascade.name();
+    if cascade.memory().is_some() {
+        let why = "its answers depend on what the sensor remembers of hosts";
+        return Some(format!("{name}: {why}; wanted: a model without memory"));
+    }
+    if cascade.every().is_some() {
+        return Some(format!("{name}: classifies windows of flows; wanted: a model of flows"));
+    }
+    let has_one = cascade.stages().len() < 2;
+    has_one.then(|| format!("{name}: has one stage, which sensors compute themselves"))
+}
+
+/// Answers rows until it is to end; what it has done.
+///
+/// # Errors
+/// [`WorkerError`]
+pub fn run(
+    request: WorkerRequest,
+    host: &Host,
+    environment: Environment,
+    ends: &AtomicBool,
+) -> Result<WorkerCounts, WorkerError> {
+    let WorkerRequest { model, config, servers, thread_count, partitions, machine, .. } = request;
+    let mut nats = nats(config.as_deref())?;
+    if !servers.is_empty() {
+        nats.servers = servers;
+    }
+    let cascade = classify::read(&model, host, environment).map_err(WorkerError::Model)?;
+    if let Some(why) = refusal(&cascade) {
+        return Err(WorkerError::NoStages(why));
+    }
+    let cascade = Arc::new(cascade);
+    let options = WorkerOptions {
+        link: nats.link(),
+        prefix: nats.prefix.clone(),
+        model: cascade.id().to_owned(),
+        partitions,
+        name: format!("wirelens worker {}", nats.sensor.unwrap_or(machine)),
+        thread_count,
+        monotonic: request.monotonic,
+        tell: request.tell,
+    };
+    (request.tell)(&format!("model {}, {thread_count} threads", cascade.id()));
+    let model = || Model::new(Arc::clone(&cascade));
+    Worker::new(options).run(model, ends).map_err(WorkerError::Bus)
+}
+
+/// What a worker has done, for people.
+#[must_use]
+pub fn lines(counts: &WorkerCounts) -> String {
+    let WorkerCounts { answered, messages, late, busy, refused } = counts;
+    let mut text = format!("worker: {answered} rows in {messages} messages answered\n");
+    for (count, what) in [
+        (late, "messages came too late for their deadline"),
+        (busy, "messages found no room to wait (more threads, or more workers)"),
+        (refused, "messages were damaged, of another version, or of another model"),
+    ] {
+        if *count > 0 {
+            let _ = writeln!(text, "worker: {count} {what}");
+        }
+    }
+    text
+}
+
+/// A thread's models.
+struct Model {
+    rows: StageRows,
+    stage_count: usize,
+    /// Which stage each row of a message is for.
+    stages: Vec<usize>,
+    numbers: Vec<f64>,
+}
+
+impl Model {
+    fn new(cascade: Arc<Cascade>) -> Self {
+        let stage_count = cascade.stages().len();
+        let rows = StageRows::new(cascade, ROWS_MAX);
+        Self { rows, stage_count, stages: Vec::new(), numbers: Vec::new() }
+    }
+
+    fn push(&mut self, row: &RowFields<'_>) -> bool {
+        let (numbers, _) = row.numbers.as_chunks::<8>();
+        self.numbers.clear();
+        self.numbers.extend(numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)));
+        self.rows.push(StageRow {
+            stage: row.stage.into(),
+            records: row.records,
+            numbers: &self.numbers,
+            evidence: row.evidence.map(evidence_of),
+        })
+    }
+}
+
+impl AnswerRows for Model {
+    fn answer(&mut self, rows: &[RowFields<'_>], answers: &mut Vec<RowAnswer>) -> bool {
+        let are_ours = rows.iter().all(|row| self.push(row));
+        let nothing = RowAnswer { label: 0, guess: 0, confidence: 0.0, uncertainty: 0.0 };
+        self.stages.clear();
+        self.stages.extend(rows.iter().map(|row| usize::from(row.stage)));
+        answers.resize(rows.len(), nothing);
+        for stage in 0..self.stage_count {
+            let mut places = (0..).zip(&self.stages).filter(|&(_, &of)| of == stage);
+            self.rows.answer(stage, |told| {
+                if let Some(answer) =
+                    places.next().and_then(|(at, _): (usize, _)| answers.get_mut(at))
+                {
+                    let ::classify::Answer { label, guess, confidence, uncertainty } = told;
+                    *answer = RowAnswer { label, guess, confidence, uncertainty };
+                }
+            });
+        }
+        if !are_ours {
+            answers.clear();
+        }
+        are_ours
+    }
+}
