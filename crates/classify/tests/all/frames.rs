@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use classify::serve::AskElsewhere;
 use classify::{
     Cascade, Classifier, Clock, Counts, HostVerdict, Label, Options, Standing, TakeVerdicts,
     Verdict, WindowClassifier,
@@ -178,8 +179,22 @@ pub(crate) fn serve_with(
     way: Way,
     clock: impl Clock,
 ) -> ServeOutcome {
+    serve_elsewhere(cascade, packets, way, clock, None)
+}
+
+/// The same with stages after the first that are computed elsewhere, if they are.
+pub(crate) fn serve_elsewhere(
+    cascade: &Arc<Cascade>,
+    packets: &[TestPacket],
+    way: Way,
+    clock: impl Clock,
+    elsewhere: Option<Box<dyn AskElsewhere>>,
+) -> ServeOutcome {
     let mut source = Frames::new(packets, way.batch_len);
     let mut classifier = Classifier::new(Arc::clone(cascade), way.options, clock, All::default());
+    if let Some(elsewhere) = elsewhere {
+        classifier.ask_elsewhere(elsewhere);
+    }
     classifier.note_hosts();
     classifier.ask_again(way.again.into_iter().collect());
     let timeouts = cascade.flows();

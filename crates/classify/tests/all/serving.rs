@@ -309,7 +309,7 @@ fn a_flood_of_one_packet_flows_stays_within_its_bound() {
     assert!(served.size_bytes < 1500 * 640, "{}", served.size_bytes);
 }
 
-fn any_packet() -> impl Strategy<Value = TestPacket> {
+pub(crate) fn any_packet() -> impl Strategy<Value = TestPacket> {
     let port = prop::sample::select(vec![53, 80, 443, 8000]);
     let flags = prop::sample::select(vec![SYN, ACK, ACK, FIN, 4]);
     let protocol = prop::sample::select(vec![6, 6, 6, 17, 47]);
@@ -334,7 +334,7 @@ fn any_packet() -> impl Strategy<Value = TestPacket> {
 }
 
 /// Steps to stamps.
-fn stamped(mut packets: Vec<TestPacket>) -> Vec<TestPacket> {
+pub(crate) fn stamped(mut packets: Vec<TestPacket>) -> Vec<TestPacket> {
     let mut ns = 0;
     for packet in &mut packets {
         ns += packet.ns;

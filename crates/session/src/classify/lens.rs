@@ -75,11 +75,7 @@ fn has_decided(followed: &FlowProgress, decided: &EarlyVerdict) -> bool {
     let Some(progress) = followed.progress else { return decided.cause == Cause::Protocol };
     match decided.cause {
         Cause::Waited | Cause::Ended => progress.is_closed,
-        Cause::Confident
-        | Cause::LastStage
-        | Cause::Full
-        | Cause::Protocol
-        | Cause::Unanswered => {
+        Cause::Confident | Cause::LastStage | Cause::Full | Cause::Protocol | Cause::Unanswered => {
             progress.packet_count >= usize::from(decided.packets_used)
         }
     }
