@@ -1,6 +1,7 @@
 """Rows and metrics over NATS, with the real server: nothing acknowledged is lost, no row is twice."""
 
 import json
+import signal
 import subprocess
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ import pytest
 from broker import Broker, Client, Message, broker, free_port, stream_messages
 from command import DEMO, ENVIRONMENT, PROGRAM, wirelens
 from lab import Listening, datagrams, identity, ip, new_link
+from nkeys import credentials, new_key, operator_settings
 
 pytestmark = pytest.mark.testbed
 
@@ -104,6 +106,22 @@ def test_a_broker_that_is_killed_loses_nothing(tmp_path: Path) -> None:
         check_complete(stream_messages(server.port), tmp_path)
 
 
+def test_a_broker_that_does_not_answer_in_time_has_each_row_once(tmp_path: Path) -> None:
+    """Stopped for longer than an answer may take: rows are published again under the same id."""
+    with broker(tmp_path) as server:
+        run = replay(settings(tmp_path, server.address), "10")
+        time.sleep(1)
+        assert server.process is not None
+        server.process.send_signal(signal.SIGSTOP)
+        time.sleep(6)
+        server.process.send_signal(signal.SIGCONT)
+        _, reported = run.communicate(timeout=60)
+        assert run.returncode == 0, reported
+        assert "rows were not acknowledged in time" in reported
+        assert "the broker is away" not in reported and "not published" not in reported
+        check_complete(stream_messages(server.port), tmp_path)
+
+
 def test_a_broker_that_comes_later_gets_all_rows(tmp_path: Path) -> None:
     server = Broker(tmp_path, port=free_port())
     run = replay(settings(tmp_path, server.address), "20")
@@ -180,6 +198,58 @@ def test_wrong_credentials_refuse_the_run(tmp_path: Path) -> None:
             "run", "-q", "-c", settings(tmp_path, server.address, 'token-file = "none"\n')
         )
         assert ran.status == 1 and "none: No such file" in ran.stderr
+
+
+def test_a_token_that_is_changed_during_a_run_is_reported_and_tried_again(tmp_path: Path) -> None:
+    right = 'authorization { token: "right" }\n'
+    (tmp_path / "token").write_text("right\n")
+    with broker(tmp_path, right) as server:
+        path = settings(tmp_path, server.address, f'token-file = "{tmp_path}/token"\n')
+        run = replay(path, "10")
+        for change in (right.replace("right", "other"), right):
+            time.sleep(1)
+            server.kill()
+            server.settings = change
+            server.start()
+        _, reported = run.communicate(timeout=60)
+        assert run.returncode == 0, reported
+        refused = reported.index("nats: the broker refuses these credentials")
+        assert refused < reported.index("connected again")
+        assert "not published" not in reported
+        # The test itself has no token.
+        server.kill()
+        server.settings = ""
+        server.start()
+        check_complete(stream_messages(server.port), tmp_path)
+
+
+def check_login(folder: Path, server: Broker, right: str, wrong: str) -> None:
+    """Rows are published with the right credentials, and with others the run is refused."""
+    more = f'credentials = "{folder}/user.creds"\n'
+    for text, is_right in ((right, True), (wrong, False)):
+        (folder / "user.creds").write_text(text)
+        ran = wirelens("run", "-q", "-c", settings(folder, server.address, more))
+        assert ran.status == (0 if is_right else 1), ran.stderr
+        assert ("nats: connected" in ran.stderr) == is_right
+        assert ("the broker refuses these credentials" in ran.stderr) != is_right
+        assert "not published" not in ran.stderr
+    (folder / "user.creds").write_text(right[: len(right) // 2])
+    ran = wirelens("run", "-q", "-c", settings(folder, server.address, more))
+    assert ran.status == 1 and "user.creds: no credentials; wanted" in ran.stderr
+
+
+def test_a_key_of_a_user_logs_in(tmp_path: Path) -> None:
+    user, stranger = new_key("user"), new_key("user")
+    known = f"authorization {{ users: [ {{ nkey: {user.public} }} ] }}\n"
+    with broker(tmp_path, known) as server:
+        check_login(tmp_path, server, f"{user.seed}\n", f"{stranger.seed}\n")
+
+
+def test_a_file_of_nsc_logs_in(tmp_path: Path) -> None:
+    user, stranger = new_key("user"), new_key("user")
+    operated, jwt = operator_settings(user)
+    with broker(tmp_path, operated) as server:
+        check_login(tmp_path, server, credentials(jwt, user), credentials(jwt, stranger))
 
 
 def test_metrics_are_sent_while_it_runs(tmp_path: Path) -> None:

@@ -1,23 +1,21 @@
-//! Rows, alerts and metrics of a run over NATS.
+//! Rows, alerts and metrics of a run over NATS, and rows that other machines score.
 //!
-//! A thread of its own reads new rows of the store, as alerts and the history do, so that nothing
-//! of the broker is in the path of packets: rows wait in the tables of the store, whose size is
-//! bounded, and in a bounded number of messages that the broker has not acknowledged. What is
-//! evicted before it was sent is counted.
+//! A thread of its own reads new rows of the store, as alerts and the history do, and drives the
+//! connection, so that nothing of the broker is in the path of packets: rows wait in the tables of
+//! the store, whose size is bounded, and in a bounded number of messages that the broker has not
+//! acknowledged. What is evicted before it was sent is counted.
 //!
 //! `docs/specs/messages.md` specifies subjects and messages.
 
 #![forbid(unsafe_code)]
 
 mod escalation;
-mod keys;
 mod link;
 mod message;
 mod metrics;
-mod protocol;
 mod publish;
-mod socket;
 mod source;
+mod stream;
 mod tally;
 
 use std::fmt;
@@ -27,6 +25,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use store::Store;
+use tokio::runtime::Runtime;
 
 pub use escalation::{
     AnswerRows, Asker, EscalationOptions, Escalations, Evidence, PARTITION_COUNT, RowAnswer,
@@ -109,10 +108,15 @@ impl Bus {
     pub fn begin(options: Options, store: Arc<Store>) -> Result<Self, BusError> {
         let tally = Arc::new(Tally::new(options.tell));
         let mut publisher = Publisher::new(options, Arc::clone(&store), Arc::clone(&tally));
-        publisher.connect()?;
+        let runtime = runtime().map_err(BusError::Start)?;
+        runtime.block_on(publisher.connect())?;
         let counted = Arc::clone(&tally);
         store.count_by("nats", Box::new(move || counted.counts()));
-        let thread = thread::Builder::new().name("nats".into()).spawn(move || publisher.run());
+        let thread = thread::Builder::new().name("nats".into()).spawn(move || {
+            runtime.block_on(publisher.run());
+            // The end does not wait for the name of a server that is still being looked up.
+            runtime.shutdown_background();
+        });
         Ok(Self { tally, thread: Some(thread.map_err(BusError::Start)?) })
     }
 
@@ -133,13 +137,15 @@ impl Bus {
     }
 }
 
+/// What drives the connection: the thread that runs it, and another while the name of a server is
+/// looked up.
+fn runtime() -> io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().max_blocking_threads(1).thread_name("nats-names").build()
+}
+
 impl Drop for Bus {
     fn drop(&mut self) {
         self.stop(Duration::ZERO);
     }
-}
-
-/// What drives a connection: everything on the thread that waits for it.
-fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

@@ -230,7 +230,12 @@ fn open_error(link: &Link, error: &ConnectError) -> OpenError {
     let why = match error.kind() {
         ConnectErrorKind::AuthorizationViolation => explained(&error.kind().to_string()),
         ConnectErrorKind::Authentication => format!("{}: {seen}", error.kind()),
-        ConnectErrorKind::Tls => format!("TLS: {seen}; try: ca-file of [nats]"),
+        // Of the handshake this is no error, but of what precedes it: the library reads the
+        // certificates of the system even where it is given others.
+        ConnectErrorKind::Tls => {
+            let seen = seen.replace('\n', ", ");
+            format!("TLS: {seen}; try: servers of [nats], SSL_CERT_FILE of the environment")
+        }
         _ => match (tls, cause.and_then(|cause| cause.downcast_ref::<ServerError>())) {
             (Some(rustls::Error::AlertReceived(_)), _) => {
                 format!("TLS: {seen}; try: certificate of [nats]")
@@ -263,7 +268,7 @@ fn link_event(event: Event) -> Option<LinkEvent> {
             let said = server_text(&ServerError::SlowConsumer(sid));
             Some(LinkEvent::Trouble(said))
         }
-        // An attempt to connect again that failed: whoever runs the broker may put it right.
+        // An attempt to connect again that failed; it is tried again.
         Event::ClientError(ClientError::Other(why)) => {
             let is_refused = why == ConnectErrorKind::AuthorizationViolation.to_string();
             Some(if is_refused {

@@ -1,5 +1,7 @@
 //! Messages with rows: what they are called and what is in them.
 
+use async_nats::HeaderMap;
+use bytes::Bytes;
 use engine::columns::Columns;
 use sink::{Format, Writer};
 
@@ -18,7 +20,7 @@ pub(crate) struct RowMessage {
     /// The number of the first row, counted from 0 in this run.
     pub first: u64,
     pub row_count: u64,
-    pub payload: Vec<u8>,
+    pub payload: Bytes,
 }
 
 fn is_plain(letter: char) -> bool {
@@ -79,6 +81,15 @@ impl RowMessage {
     }
 }
 
+/// Headers as they are sent. A line's end in a value would begin another header.
+pub(crate) fn header_map(headers: &[(&'static str, String)]) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    for (name, text) in headers {
+        map.insert(*name, text.replace(['\r', '\n'], " "));
+    }
+    map
+}
+
 /// Rows as JSON lines, those that `--format jsonl` writes.
 pub(crate) fn json_lines(rows: &Columns) -> Option<Vec<u8>> {
     let mut writer = Writer::new(Format::Jsonl, rows.schema(), Vec::new()).ok()?;
@@ -116,7 +127,7 @@ mod tests {
         let mut rows = Columns::new(SCHEMA);
         rows.push_row(&[Value::Str("a \"web\"\nsite"), Value::TimestampNs(7)]).unwrap();
         rows.push_row(&[Value::Str("dns"), Value::TimestampNs(8)]).unwrap();
-        let payload = json_lines(&rows).unwrap();
+        let payload = json_lines(&rows).unwrap().into();
         let message = RowMessage { table: "classify".into(), first: 512, row_count: 2, payload };
         let headers: Vec<String> = message
             .headers(&options)
@@ -130,6 +141,13 @@ mod tests {
             String::from_utf8_lossy(&message.payload)
         );
         assert_eq!(seen, include_str!("../golden/rows.txt"));
+    }
+
+    #[test]
+    fn headers_cannot_be_forged_by_a_name() {
+        let map = header_map(&[("Wirelens-Sensor", String::from("x\r\nNats-Msg-Id: y"))]);
+        assert_eq!(map.get("Wirelens-Sensor").unwrap().as_str(), "x  Nats-Msg-Id: y");
+        assert_eq!(map.len(), 1);
     }
 
     #[test]

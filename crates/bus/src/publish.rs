@@ -1,21 +1,23 @@
 //! Sending rows until the broker has acknowledged them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value as Json, json};
+use async_nats::client::PublishErrorKind;
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::response::Response;
+use async_nats::{Client, Message, StatusCode, Subscriber};
+use futures_util::{FutureExt as _, StreamExt as _};
 use store::Store;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 
-use crate::link::OpenError;
-use crate::message::{LEN_MAX, RowMessage, all_rows, metrics_subject, stream_name, token};
-use crate::protocol::{ServerMessage, publish, publish_with};
-use crate::socket::{Connection, explained};
+use crate::link::{OnEvent, OpenError, RECONNECT_MAX, connect, wait_before};
+use crate::message::{LEN_MAX, RowMessage, header_map, metrics_subject, token};
 use crate::source::{Losses, Source};
 use crate::tally::Tally;
-use crate::{BusError, Options, metrics};
+use crate::{BusError, Options, metrics, stream};
 
 /// How often new rows are looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -29,39 +31,22 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The wait before something that was refused is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// The first wait for a broker that is away; each further one is twice as long.
-const RECONNECT_FIRST: Duration = Duration::from_millis(100);
+/// How long the last bytes may take to be written.
+const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 
-/// The longest.
-const RECONNECT_MAX: Duration = Duration::from_secs(2);
-
-/// After so long without a word the broker is asked for one, and after another it is away.
-const SILENT_MAX: Duration = Duration::from_secs(15);
-
-/// The broker recognises a message that is published again for so long.
-const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
-
-/// Status of a question that no one hears.
-const NO_RESPONDERS: u16 = 503;
-
-/// The code of the API for a stream that is not there.
-const NO_STREAM: u64 = 10_059;
-
-/// The code for one that another sensor has just created otherwise.
-const STREAM_EXISTS: u64 = 10_058;
-
-/// A question that waits for its answer.
-enum Asked {
-    Rows(RowMessage),
-    Stream,
-    NewStream,
+/// The connection, and where acknowledgements come from: one subscription for all of them. The
+/// library's own futures would leave an entry in its table for every one that never comes.
+struct Open {
+    client: Client,
+    /// What answers are sent to, but for the number of the message.
+    inbox: String,
+    answers: Subscriber,
 }
 
 /// How it stands with the stream.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Stream {
     Unknown,
-    Asked,
+    Asked(JoinHandle<Result<(), String>>),
     Found,
 }
 
@@ -70,44 +55,39 @@ pub(crate) struct Publisher {
     options: Options,
     store: Arc<Store>,
     tally: Arc<Tally>,
-    /// What answers are sent to, but for the number of the question.
-    inbox: String,
-    connection: Option<Connection>,
+    open: Option<Open>,
     sources: Vec<Source>,
     /// By number, and with the time until which it waits.
-    under_way: BTreeMap<u64, (Duration, Asked)>,
+    under_way: BTreeMap<u64, (Duration, RowMessage)>,
     number: u64,
     /// Those that were not acknowledged, oldest first.
     again: VecDeque<RowMessage>,
     stream: Stream,
     retry_at: Duration,
-    reconnect_at: Duration,
-    reconnect_wait: Duration,
-    heard_at: Duration,
-    has_pinged: bool,
+    /// How many connections were lost when it was looked last.
+    disconnects: u64,
+    connect_at: Duration,
+    attempts: usize,
     metrics_at: Duration,
     metrics_number: u64,
 }
 
 impl Publisher {
-    pub(crate) fn new(options: Options, store: Arc<Store>, tally: Arc<Tally>) -> Self {
-        let inbox = format!("_INBOX.{}-{}", token(&options.sensor), token(&options.run));
+    pub(crate) const fn new(options: Options, store: Arc<Store>, tally: Arc<Tally>) -> Self {
         Self {
             options,
             store,
             tally,
-            inbox,
-            connection: None,
+            open: None,
             sources: Vec::new(),
             under_way: BTreeMap::new(),
             number: 0,
             again: VecDeque::new(),
             stream: Stream::Unknown,
             retry_at: Duration::ZERO,
-            reconnect_at: Duration::ZERO,
-            reconnect_wait: RECONNECT_FIRST,
-            heard_at: Duration::ZERO,
-            has_pinged: false,
+            disconnects: 0,
+            connect_at: Duration::ZERO,
+            attempts: 0,
             metrics_at: Duration::ZERO,
             metrics_number: 0,
         }
@@ -117,44 +97,41 @@ impl Publisher {
         (self.options.monotonic)()
     }
 
-    /// Connects, if the broker answers.
+    /// Connects, if the broker answers. From then on the library opens the connection again.
     ///
     /// # Errors
     /// Where trying again would not help.
-    pub(crate) fn connect(&mut self) -> Result<(), BusError> {
-        let name = format!("wirelens {}", self.options.sensor);
-        let opened = Connection::open(&self.options.link, &name);
-        let subscribed = opened.and_then(|mut connection| {
-            connection.write(format!("SUB {}.* 1\r\n", self.inbox).as_bytes())?;
-            Ok(connection)
-        });
-        let now = self.now();
-        match subscribed {
-            Ok(connection) => {
-                self.connection = Some(connection);
-                (self.heard_at, self.has_pinged) = (now, false);
-                (self.stream, self.retry_at) = (Stream::Unknown, now);
-                self.reconnect_wait = RECONNECT_FIRST;
-                self.tally.note_connected();
-                Ok(())
-            }
+    pub(crate) async fn connect(&mut self) -> Result<(), BusError> {
+        match self.attempt().await {
+            Ok(open) => self.open = Some(open),
             Err(OpenError::Away(why)) => {
                 self.tally.note_away(&why);
-                self.reconnect_at = now + self.reconnect_wait;
-                self.reconnect_wait = (self.reconnect_wait * 2).min(RECONNECT_MAX);
-                Ok(())
+                self.attempts += 1;
+                self.connect_at = self.now() + wait_before(self.attempts);
             }
-            Err(OpenError::Refused(error)) => Err(error),
+            Err(OpenError::Refused(error)) => return Err(error),
         }
+        Ok(())
+    }
+
+    async fn attempt(&self) -> Result<Open, OpenError> {
+        let Options { link, sensor, run, .. } = &self.options;
+        let name = format!("wirelens {sensor}");
+        let inbox = format!("_INBOX.{}-{}", token(sensor), token(run));
+        let tally = Arc::clone(&self.tally);
+        let on_event: OnEvent = Arc::new(move |event| tally.note_event(&event));
+        let client = connect(link, &name, &inbox, on_event).await?;
+        let inbox = client.new_inbox();
+        let answers = client.subscribe(format!("{inbox}.*")).await;
+        let answers = answers.map_err(|error| OpenError::Away(error.to_string()))?;
+        Ok(Open { client, inbox, answers })
     }
 
     /// Publishes until the run ends and nothing is left, or the time for that is over.
-    pub(crate) fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         let mut ends_at = None;
         loop {
-            if let Err(error) = self.turn(ends_at.is_some()) {
-                self.lose(&error.to_string());
-            }
+            self.turn(ends_at.is_some()).await;
             self.note();
             if ends_at.is_none() {
                 ends_at = self.tally.ends_within().map(|within| self.now() + within);
@@ -168,117 +145,87 @@ impl Publisher {
         // What is left now is lost: whether the broker took it is not known.
         self.tally.note_unacknowledged(self.waiting());
         self.tally.note_waiting(0);
+        if let Some(open) = self.open.as_ref().filter(|_| self.tally.is_connected()) {
+            // The last metrics need no acknowledgement.
+            let _ = timeout(FLUSH_WITHIN, open.client.flush()).await;
+        }
     }
 
-    fn turn(&mut self, is_ending: bool) -> io::Result<()> {
+    async fn turn(&mut self, is_ending: bool) {
         for table in self.store.tables().into_iter().skip(self.sources.len()) {
             self.sources.push(Source::new(table));
         }
-        if self.connection.is_none() {
-            if self.now() < self.reconnect_at {
-                thread::sleep(LOOK_EVERY);
-            } else if let Err(error) = self.connect() {
-                // It was let in once: whoever runs the broker may put it right.
-                self.tally.note_away(&error.to_string());
-                self.reconnect_at = self.now() + RECONNECT_MAX;
+        if self.open.is_none() {
+            if self.now() < self.connect_at {
+                sleep(LOOK_EVERY).await;
+            } else if let Err(error) = self.connect().await {
+                // It was not refused at the start: the broker's operator may repair it.
+                self.tally.note_trouble(&error.to_string());
+                self.connect_at = self.now() + RECONNECT_MAX;
             }
-            return Ok(());
+            return;
         }
-        self.hear()?;
-        let mut out = Vec::new();
+        self.hear().await;
+        if self.disconnects != self.tally.disconnects() {
+            self.disconnects = self.tally.disconnects();
+            self.lose();
+        }
         self.give_up_waiting();
-        self.find_stream(&mut out);
-        self.send(&mut out);
-        self.send_metrics(is_ending, &mut out);
-        if self.now() > self.heard_at + SILENT_MAX {
-            if self.has_pinged {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it says nothing"));
-            }
-            (self.heard_at, self.has_pinged) = (self.now(), true);
-            out.extend_from_slice(b"PING\r\n");
+        if !self.tally.is_connected() {
+            return;
         }
-        match &mut self.connection {
-            Some(connection) if !out.is_empty() => connection.write(&out),
-            _ => Ok(()),
-        }
+        self.find_stream().await;
+        self.send().await;
+        self.send_metrics(is_ending).await;
     }
 
     /// The connection is gone: what was under way is published again.
-    fn lose(&mut self, why: &str) {
-        self.connection = None;
-        self.reconnect_at = self.now();
-        self.tally.note_away(why);
-        for (_, (_, asked)) in std::mem::take(&mut self.under_way).into_iter().rev() {
-            if let Asked::Rows(message) = asked {
-                self.tally.note_retried();
-                self.again.push_front(message);
-            }
+    fn lose(&mut self) {
+        if let Stream::Asked(asked) = &self.stream {
+            asked.abort();
+        }
+        (self.stream, self.retry_at) = (Stream::Unknown, self.now());
+        for (_, (_, message)) in std::mem::take(&mut self.under_way).into_iter().rev() {
+            self.tally.note_retried();
+            self.again.push_front(message);
         }
     }
 
-    /// Takes in what the broker says; waits for it unless there is something to send.
-    fn hear(&mut self) -> io::Result<()> {
-        let mut wait = LOOK_EVERY;
-        loop {
-            let Some(connection) = &mut self.connection else { return Ok(()) };
-            let Some(said) = connection.next(wait)? else { return Ok(()) };
-            wait = Duration::ZERO;
-            (self.heard_at, self.has_pinged) = (self.now(), false);
-            match said {
-                ServerMessage::Ping => self.write(b"PONG\r\n")?,
-                ServerMessage::Message { subject, status, payload } => {
-                    self.on_answer(&subject, status, &payload);
-                }
-                ServerMessage::Error(why) => self.tally.note_trouble(&explained(&why)),
-                ServerMessage::Info(_) | ServerMessage::Pong | ServerMessage::Fine => {}
-            }
+    /// Takes in what the broker answers; waits for it unless it has answered already.
+    async fn hear(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let mut heard = timeout(LOOK_EVERY, open.answers.next()).await.ok();
+        while let Some(answer) = heard {
+            let Some(answer) = answer else {
+                // The library has given up, which it was told not to.
+                self.tally.note_away("the connection was closed");
+                self.open = None;
+                return;
+            };
+            self.on_answer(&answer);
+            let Some(open) = &mut self.open else { return };
+            heard = open.answers.next().now_or_never();
         }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.connection.as_mut().map_or(Ok(()), |connection| connection.write(bytes))
-    }
-
-    /// What no question of ours asked for, or was answered before, is not heard.
-    fn on_answer(&mut self, subject: &str, status: Option<u16>, payload: &[u8]) {
-        let number = subject.strip_prefix(&self.inbox).and_then(|rest| rest.strip_prefix('.'));
-        let number = number.and_then(|text| text.parse::<u64>().ok());
-        let Some((_, asked)) = number.and_then(|number| self.under_way.remove(&number)) else {
+    /// What no message of ours asked for, or was answered before, is not heard.
+    fn on_answer(&mut self, answer: &Message) {
+        let number = answer.subject.rsplit('.').next().and_then(|text| text.parse::<u64>().ok());
+        let Some((_, message)) = number.and_then(|number| self.under_way.remove(&number)) else {
             return;
         };
-        let answer: Json = serde_json::from_slice(payload).unwrap_or_default();
-        let error = answer.get("error");
-        let code = error.and_then(|error| error.get("err_code")).and_then(Json::as_u64);
-        let described = error.and_then(|error| error.get("description")).and_then(Json::as_str);
-        let is_unheard = status == Some(NO_RESPONDERS);
-        match asked {
-            Asked::Rows(message) => {
-                let is_kept = error.is_none() && answer.get("seq").is_some();
-                if is_kept {
-                    let is_duplicate = answer.get("duplicate").and_then(Json::as_bool);
-                    let rows = message.row_count;
-                    return self.tally.note_published(rows, is_duplicate.unwrap_or(false));
-                }
-                let why = described.unwrap_or("no stream takes them");
-                if is_unheard {
-                    self.stream = Stream::Unknown;
-                }
-                self.refuse(message, &format!("rows were not acknowledged: {why}"));
-            }
-            Asked::Stream | Asked::NewStream if error.is_none() && !is_unheard => {
-                self.stream = Stream::Found;
-            }
-            Asked::Stream if code == Some(NO_STREAM) => self.ask_for_new_stream(),
-            // Another sensor has created it since.
-            Asked::NewStream if code == Some(STREAM_EXISTS) => self.stream = Stream::Found,
-            Asked::Stream | Asked::NewStream => {
-                let why = described.unwrap_or("JetStream does not answer");
-                let wanted = "wanted: a server with JetStream (nats-server -js)";
-                self.tally.note_trouble(&format!("no stream for rows: {why}; {wanted}"));
+        let why = match serde_json::from_slice(&answer.payload) {
+            _ if answer.status == Some(StatusCode::NO_RESPONDERS) => {
                 self.stream = Stream::Unknown;
-                self.retry_at = self.now() + RETRY_AFTER;
+                String::from("no stream takes them")
             }
-        }
+            Ok(Response::Ok(PublishAck { duplicate, .. })) => {
+                return self.tally.note_published(message.row_count, duplicate);
+            }
+            Ok(Response::Err { error }) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.refuse(message, &format!("rows were not acknowledged: {why}"));
     }
 
     fn refuse(&mut self, message: RowMessage, why: &str) {
@@ -288,81 +235,90 @@ impl Publisher {
         self.retry_at = self.now() + RETRY_AFTER;
     }
 
-    /// Questions without an answer.
+    /// Messages without an answer.
     fn give_up_waiting(&mut self) {
         let now = self.now();
         while let Some(first) = self.under_way.first_entry() {
             if first.get().0 > now {
                 return;
             }
-            match first.remove().1 {
-                Asked::Rows(message) => self.refuse(message, "rows were not acknowledged in time"),
-                Asked::Stream | Asked::NewStream => {
-                    self.tally.note_trouble("the broker does not answer about its stream");
-                    self.stream = Stream::Unknown;
-                    self.retry_at = now + RETRY_AFTER;
-                }
+            let (_, message) = first.remove();
+            self.refuse(message, "rows were not acknowledged in time");
+        }
+    }
+
+    /// Asks for the stream, and takes in what became of that.
+    async fn find_stream(&mut self) {
+        let (Some(open), now) = (&self.open, self.now()) else { return };
+        match &mut self.stream {
+            Stream::Unknown if now >= self.retry_at => {
+                let wanted = stream::wanted(&self.options);
+                let asked = stream::find(open.client.clone(), wanted, ANSWER_WITHIN);
+                self.stream = Stream::Asked(tokio::spawn(asked));
             }
+            Stream::Asked(asked) if asked.is_finished() => match asked.await {
+                Ok(Ok(())) => self.stream = Stream::Found,
+                outcome => {
+                    if let Ok(Err(why)) = outcome {
+                        self.tally.note_trouble(&why);
+                    }
+                    (self.stream, self.retry_at) = (Stream::Unknown, now + RETRY_AFTER);
+                }
+            },
+            Stream::Unknown | Stream::Asked(_) | Stream::Found => {}
         }
-    }
-
-    /// Where the answer to the next question goes.
-    fn ask(&mut self, asked: Asked) -> String {
-        self.number += 1;
-        self.under_way.insert(self.number, (self.now() + ANSWER_WITHIN, asked));
-        format!("{}.{}", self.inbox, self.number)
-    }
-
-    /// Asks for the stream; an operator's own is used as it is.
-    fn find_stream(&mut self, out: &mut Vec<u8>) {
-        if self.stream == Stream::Unknown && self.now() >= self.retry_at {
-            let subject = format!("$JS.API.STREAM.INFO.{}", stream_name(&self.options.prefix));
-            let reply = self.ask(Asked::Stream);
-            publish(out, &subject, &reply, b"");
-            self.stream = Stream::Asked;
-        }
-    }
-
-    fn ask_for_new_stream(&mut self) {
-        let Options { prefix, keep, keep_bytes, .. } = &self.options;
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let wanted = json!({
-            "name": stream_name(prefix),
-            "subjects": [all_rows(prefix)],
-            "retention": "limits",
-            "discard": "old",
-            "storage": "file",
-            "num_replicas": 1,
-            "max_age": ns(*keep),
-            "max_bytes": keep_bytes,
-            "duplicate_window": ns(DUPLICATE_WINDOW.min(*keep)),
-        });
-        let subject = format!("$JS.API.STREAM.CREATE.{}", stream_name(prefix));
-        let reply = self.ask(Asked::NewStream);
-        let mut out = Vec::new();
-        publish(&mut out, &subject, &reply, wanted.to_string().as_bytes());
-        // A connection that fails here fails again at the next turn, which reports it.
-        let _ = self.write(&out);
     }
 
     /// Sends what was refused before, then new rows, as far as there is room under way.
-    fn send(&mut self, out: &mut Vec<u8>) {
-        if self.stream != Stream::Found || self.now() < self.retry_at {
+    async fn send(&mut self) {
+        if !matches!(self.stream, Stream::Found) || self.now() < self.retry_at {
             return;
         }
         while self.under_way.len() < UNDER_WAY_MAX {
             let Some(message) = self.again.pop_front().or_else(|| self.next()) else { return };
-            let (subject, headers) =
-                (message.subject(&self.options), message.headers(&self.options));
-            let payload = message.payload.clone();
-            let reply = self.ask(Asked::Rows(message));
-            publish_with(out, &subject, &reply, &headers, &payload);
+            if !self.publish(message).await {
+                return;
+            }
+        }
+    }
+
+    /// Whether the connection takes more.
+    async fn publish(&mut self, message: RowMessage) -> bool {
+        let Some(open) = &self.open else { return false };
+        let (subject, headers) = (message.subject(&self.options), message.headers(&self.options));
+        self.number += 1;
+        let sent = open.client.publish_with_reply_and_headers(
+            subject,
+            format!("{}.{}", open.inbox, self.number),
+            header_map(&headers),
+            message.payload.clone(),
+        );
+        // A broker that takes no bytes holds up no other work of this thread.
+        match timeout(LOOK_EVERY, sent).await {
+            Ok(Ok(())) => {
+                self.under_way.insert(self.number, (self.now() + ANSWER_WITHIN, message));
+                true
+            }
+            Ok(Err(error)) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
+                // The broker that is there now allows less than the one that was there before.
+                let too_large = message.row_count;
+                self.tally.note_lost(Losses { too_large, ..Losses::default() });
+                true
+            }
+            Ok(Err(error)) => {
+                self.refuse(message, &format!("rows were not sent: {error}"));
+                false
+            }
+            Err(_) => {
+                self.again.push_front(message);
+                false
+            }
         }
     }
 
     fn next(&mut self) -> Option<RowMessage> {
         // Headers take part of what the broker allows.
-        let max_payload = self.connection.as_ref().map_or(0, |open| open.max_payload);
+        let max_payload = self.open.as_ref().map_or(0, |open| open.client.max_payload());
         let len_max = max_payload.saturating_sub(4_096).clamp(512, LEN_MAX);
         let mut lost = Losses::default();
         let message = self.sources.iter_mut().find_map(|source| source.next(len_max, &mut lost));
@@ -370,8 +326,9 @@ impl Publisher {
         message
     }
 
-    fn send_metrics(&mut self, is_last: bool, out: &mut Vec<u8>) {
+    async fn send_metrics(&mut self, is_last: bool) {
         let now = self.now();
+        let Some(open) = &self.open else { return };
         if self.metrics_at == Duration::MAX || now < self.metrics_at && !is_last {
             return;
         }
@@ -379,27 +336,26 @@ impl Publisher {
         let message = metrics::message(&self.options, &self.store, self.metrics_number);
         // Applications answer at the end of a batch, for the message after this.
         self.store.ask_for_counts();
-        self.metrics_number += 1;
-        publish(out, &metrics_subject(&self.options), "", &message);
-        self.tally.note_metrics();
+        let sent = open.client.publish(metrics_subject(&self.options), message.into());
+        if let Ok(Ok(())) = timeout(LOOK_EVERY, sent).await {
+            self.metrics_number += 1;
+            self.tally.note_metrics();
+        }
     }
 
     /// Rows that the broker has not acknowledged.
     fn waiting(&self) -> u64 {
         let in_tables: u64 = self.sources.iter().map(Source::waiting).sum();
-        let refused: u64 = self.again.iter().map(|message| message.row_count).sum();
-        let rows = |(_, asked): &(Duration, Asked)| match asked {
-            Asked::Rows(message) => message.row_count,
-            Asked::Stream | Asked::NewStream => 0,
-        };
-        in_tables + refused + self.under_way.values().map(rows).sum::<u64>()
+        let under_way = self.under_way.values().map(|(_, message)| message);
+        let sent: u64 = self.again.iter().chain(under_way).map(|message| message.row_count).sum();
+        in_tables + sent
     }
 
     /// What others see: how much waits, and how far tables were taken where they wait for that.
     fn note(&self) {
         self.tally.note_waiting(self.waiting());
         if self.options.waits {
-            let is_well = self.tally.is_well() && self.stream == Stream::Found;
+            let is_well = self.tally.is_well() && matches!(self.stream, Stream::Found);
             for source in &self.sources {
                 source.table.put_taken(is_well.then_some(source.taken));
             }

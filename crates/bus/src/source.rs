@@ -62,7 +62,8 @@ impl Source {
                     let (first, row_count) = (self.taken, count as u64);
                     self.taken += row_count;
                     let table = self.table.name().to_owned();
-                    return Some(RowMessage { table, first, row_count, payload: lines });
+                    let payload = lines.into();
+                    return Some(RowMessage { table, first, row_count, payload });
                 }
                 if count == 1 {
                     lost.too_large += 1;

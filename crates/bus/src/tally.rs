@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use store::Count;
 
+use crate::link::LinkEvent;
 use crate::source::Losses;
 
 /// How publishing stands.
@@ -92,7 +93,15 @@ impl Tally {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn note_connected(&self) {
+    pub(crate) fn note_event(&self, event: &LinkEvent) {
+        match event {
+            LinkEvent::Connected => self.note_connected(),
+            LinkEvent::Away(why) => self.note_away(why),
+            LinkEvent::Trouble(why) => self.note_trouble(why),
+        }
+    }
+
+    fn note_connected(&self) {
         self.is_connected.store(true, Relaxed);
         *self.lock_trouble() = None;
         let again = if self.was_connected.swap(true, Relaxed) { " again" } else { "" };
@@ -151,6 +160,11 @@ impl Tally {
     /// Whether rows go out, as far as is known.
     pub(crate) fn is_well(&self) -> bool {
         self.is_connected.load(Relaxed) && self.lock_trouble().is_none()
+    }
+
+    /// How many connections were lost so far.
+    pub(crate) fn disconnects(&self) -> u64 {
+        self.disconnects.load(Relaxed)
     }
 
     pub(crate) fn is_connected(&self) -> bool {

@@ -98,7 +98,11 @@ impl Escalations {
         };
         let thread = thread::Builder::new()
             .name("escalations".into())
-            .spawn(move || runtime.block_on(ends.carry(first, from)))
+            .spawn(move || {
+                runtime.block_on(ends.carry(first, from));
+                // No end of a run waits for the name of a server.
+                runtime.shutdown_background();
+            })
             .map_err(BusError::Start)?;
         Ok(Arc::new(Self { options, inbox, tally, askers, to: Some(to), thread: Some(thread) }))
     }

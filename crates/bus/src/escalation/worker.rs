@@ -194,6 +194,8 @@ impl Worker {
             self.jobs.end();
             carried
         });
+        // No end waits for the name of a server.
+        runtime.shutdown_background();
         done.map(|()| self.tally.counts())
     }
 

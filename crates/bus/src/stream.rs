@@ -1,0 +1,72 @@
+//! The stream that keeps rows: looked up, and created where there is none.
+
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::context::{CreateStreamErrorKind, RequestErrorKind};
+use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::{ErrorCode, context::ContextBuilder};
+use serde_json::Value as Json;
+
+use crate::Options;
+use crate::message::{all_rows, stream_name};
+
+/// The broker recognises a message that is published again for so long.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
+
+/// What is created where there is no stream.
+pub(crate) fn wanted(options: &Options) -> Config {
+    let Options { prefix, keep, keep_bytes, .. } = options;
+    Config {
+        name: stream_name(prefix),
+        subjects: vec![all_rows(prefix)],
+        retention: RetentionPolicy::Limits,
+        discard: DiscardPolicy::Old,
+        storage: StorageType::File,
+        num_replicas: 1,
+        max_age: *keep,
+        max_bytes: i64::try_from(*keep_bytes).unwrap_or(i64::MAX),
+        duplicate_window: DUPLICATE_WINDOW.min(*keep),
+        ..Config::default()
+    }
+}
+
+/// Looks for the stream, and creates it where there is none. An operator's own is used as it is.
+///
+/// # Errors
+/// Why there is none, for users.
+pub(crate) async fn find(client: Client, wanted: Config, within: Duration) -> Result<(), String> {
+    let context = ContextBuilder::new().timeout(within).build(client);
+    let subject = format!("STREAM.INFO.{}", wanted.name);
+    // What the stream is like is not read: a server that is newer than this library may say more.
+    match context.request::<_, _, Response<Json>>(subject, &()).await {
+        Ok(Response::Ok(_)) => return Ok(()),
+        Ok(Response::Err { error }) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {}
+        Ok(Response::Err { error }) => return Err(no_stream(&error.to_string())),
+        Err(error) => return Err(unanswered(error.kind(), &error.to_string())),
+    }
+    let Err(error) = context.create_stream(wanted).await else { return Ok(()) };
+    match error.kind() {
+        // Another sensor has created it since.
+        CreateStreamErrorKind::JetStream(error)
+            if error.error_code() == ErrorCode::STREAM_NAME_EXIST =>
+        {
+            Ok(())
+        }
+        CreateStreamErrorKind::TimedOut => Err(unanswered(RequestErrorKind::TimedOut, "")),
+        _ => Err(no_stream(&error.to_string())),
+    }
+}
+
+fn unanswered(kind: RequestErrorKind, why: &str) -> String {
+    match kind {
+        RequestErrorKind::TimedOut => String::from("the broker does not answer about its stream"),
+        RequestErrorKind::NoResponders => no_stream("JetStream does not answer"),
+        _ => no_stream(why),
+    }
+}
+
+fn no_stream(why: &str) -> String {
+    format!("no stream for rows: {why}; wanted: a server with JetStream (nats-server -js)")
+}
