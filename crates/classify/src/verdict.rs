@@ -129,6 +129,9 @@ pub struct Verdict {
     /// From the deciding frame becoming readable to the verdict, where the door keeps time and a
     /// frame decided.
     pub latency_ns: Option<u64>,
+    /// Which of the models of a run decided, as [`Options::version`](crate::Options::version) has
+    /// it.
+    pub version: u16,
     /// Whether a packet that was shown was several merged by an offload, and none was in training.
     pub other_segmentation: bool,
 }

@@ -224,6 +224,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
             decided,
             cause,
             latency_ns,
+            version: 0,
             other_segmentation: flow.is_merged && self.cascade.segmentation == Segmentation::Single,
         });
     }

@@ -13,7 +13,11 @@ pub(crate) fn is_portless(protocol: Protocol) -> bool {
 }
 
 /// What is said of a flow of a protocol without ports, at its first packet.
-pub(crate) fn named_by_protocol(packet: &FlowPacket, latency_ns: Option<u64>) -> Verdict {
+pub(crate) fn named_by_protocol(
+    packet: &FlowPacket,
+    latency_ns: Option<u64>,
+    version: u16,
+) -> Verdict {
     Verdict {
         key: packet.key(),
         direction: packet.direction,
@@ -28,6 +32,7 @@ pub(crate) fn named_by_protocol(packet: &FlowPacket, latency_ns: Option<u64>) ->
         decided: packet.timestamp,
         cause: Cause::Protocol,
         latency_ns,
+        version,
         other_segmentation: false,
     }
 }

@@ -61,6 +61,8 @@ pub struct Options {
     /// Whether frames come whether we keep up or not. Where consumers do not, the last answer then
     /// stands ([`Cause::Full`]); else they are waited for, and verdicts are the same as without.
     pub is_live: bool,
+    /// The number of the model among those of a run, where models replace each other.
+    pub version: u16,
 }
 
 impl Options {
@@ -78,6 +80,7 @@ impl Default for Options {
             consumer_count: 1,
             hosts_max: Self::HOSTS_MAX_DEFAULT,
             is_live: false,
+            version: 0,
         }
     }
 }
@@ -237,6 +240,17 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         self.waiting_count
     }
 
+    /// Whether no flow is undecided, and every verdict was handed over.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.undecided.is_empty() && self.verdicts.is_empty()
+    }
+
+    /// Who receives the verdicts.
+    pub const fn output_mut(&mut self) -> &mut O {
+        &mut self.output
+    }
+
     /// Outcome of the flows, and who received the verdicts.
     #[must_use]
     pub fn finish(self) -> (Counts, O) {
@@ -270,7 +284,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         self.counts.other_protocols += u64::from(is_other);
         if is_other && self.cascade.names_protocols {
             let latency_ns = self.clock.latency_ns(packet.timestamp);
-            let verdict = named_by_protocol(packet, latency_ns);
+            let verdict = named_by_protocol(packet, latency_ns, self.options.version);
             let Verdict { confidence, label, packets_used, stage, cause, .. } = verdict;
             self.verdicts.push(verdict);
             if let Some(decided) = &mut self.decided {
@@ -530,6 +544,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             decided,
             cause,
             latency_ns,
+            version: self.options.version,
             other_segmentation: is_merged && cascade.segmentation == Segmentation::Single,
         };
         self.verdicts.push(verdict);

@@ -166,6 +166,10 @@ impl Pool {
         Self { places: Vec::new(), free: Vec::new(), head: NONE, tail: NONE }
     }
 
+    pub(super) const fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
     pub(super) fn get(&self, place: u32) -> Option<&PendingFlow> {
         self.places.get(place as usize)
     }

@@ -124,6 +124,12 @@ pub trait Application: Send + Sized + 'static {
         false
     }
 
+    /// What a running application of the same kind may take in place of its own, such as a model
+    /// that was trained since.
+    fn replacement(&self) -> Option<Replacement> {
+        None
+    }
+
     /// Whether workers over NATS compute a part of it, so that `[nats]` is needed.
     fn escalates(&self) -> bool {
         false
@@ -150,7 +156,16 @@ pub struct Watchers {
     pub beside: Option<Box<dyn Beside>>,
     /// Counts that no lens has to be asked for; made when someone looks.
     pub counting: Option<Counting>,
+    /// Takes a [replacement](Application::replacement).
+    pub replace: Option<Replace>,
 }
+
+/// What takes the place of something in a running application.
+pub type Replacement = Arc<dyn Any + Send + Sync>;
+
+/// Takes a replacement: what to say of it, nothing where nothing was changed, or why it cannot be
+/// taken before the next start.
+pub type Replace = Box<dyn Fn(&Replacement) -> Result<Option<String>, String>>;
 
 /// Makes lenses of one application.
 pub type MakeWatcher = Box<dyn Fn() -> Box<dyn Watcher> + Send + Sync>;

@@ -7,7 +7,7 @@ use engine::flow::pass::LabelKind;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::{Application, Opening, Refusal, Site, Wants, Watchers};
+use super::{Application, Opening, Refusal, Replacement, Site, Wants, Watchers};
 use crate::toml_text::{Mistakes, fields_of, read_table};
 
 /// An application in the list.
@@ -76,6 +76,10 @@ pub trait Ready: Send {
     fn is_in_any_order(&self) -> bool {
         false
     }
+    /// As [`Application::replacement`].
+    fn replacement(&self) -> Option<Replacement> {
+        None
+    }
     /// As [`Application::escalates`].
     fn escalates(&self) -> bool {
         false
@@ -118,6 +122,10 @@ impl<A: Application> Ready for A {
 
     fn reads(&self) -> &[PathBuf] {
         Application::reads(self)
+    }
+
+    fn replacement(&self) -> Option<Replacement> {
+        Application::replacement(self)
     }
 
     fn escalates(&self) -> bool {

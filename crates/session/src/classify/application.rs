@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bus::Escalations;
 use classify::{Cascade, Cause, Counts, HostVerdict, Label, Options, UNKNOWN, WindowClassifier};
 use engine::columns::Schema;
-use engine::flow::SideSlab;
 use engine::flow::pass::{LabelKind, Now};
 use names::counts::Counts as NameCounts;
 use packet::{Protocol, Span};
@@ -16,10 +16,12 @@ use super::escalated::{DEADLINE, UNDER_WAY_MAX, WorkerStages, duration};
 use super::lens::Flows;
 use super::naming::NamedClassifier;
 use super::out::{By, Part, VerdictView, Ways, no_memory, schema};
+use super::serving::{MakeClassifier, MarkVerdicts, Serving};
+use super::versions::ModelVersions;
 use super::{account_for, lines, of_model, read};
 use crate::application::{
-    Application, Closing, Count, Framing, FramingLens, Opening, Refusal, Site, Wants, Watcher,
-    Watchers,
+    Application, Closing, Count, Framing, FramingLens, Opening, Refusal, Replace, Replacement,
+    Site, Wants, Watcher, Watchers,
 };
 use crate::choice::{Choice, choice};
 use crate::done::RunTotals;
@@ -118,6 +120,13 @@ impl Workers {
         }
         Ok(Some(Self { deadline, under_way_max }))
     }
+
+    /// The later stages of a model, for one of so many threads that share the flows.
+    fn stages(self, to: &Arc<Escalations>, cascade: &Cascade, part_count: usize) -> WorkerStages {
+        let rows_max = self.under_way_max.div_ceil(part_count);
+        let asker = to.asker(cascade.id(), duration(self.deadline), rows_max);
+        WorkerStages::new(asker, cascade.classes().len())
+    }
 }
 
 const WITHOUT_WORKERS: &str = "has no effect without workers = true";
@@ -210,6 +219,7 @@ model = \"services\"
             consumer_count: 1,
             hosts_max,
             is_live: site.is_live,
+            version: 0,
         };
         Ok(Self {
             cascade: Arc::new(cascade),
@@ -248,6 +258,10 @@ model = \"services\"
         self.workers.is_some()
     }
 
+    fn replacement(&self) -> Option<Replacement> {
+        Some(Arc::clone(&self.cascade) as Replacement)
+    }
+
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
         let Self { cascade, kind, options, by, shown, workers, tells_flows, .. } = self;
         let outside = match opening.pace {
@@ -255,8 +269,10 @@ model = \"services\"
             None if opening.is_live => Outside::Live(opening.clock),
             None => Outside::None,
         };
+        let models = ModelVersions::new(Arc::clone(&cascade));
         let ways = Ways {
             cascade: &cascade,
+            models: &models,
             captures: &opening.captures,
             outlet: opening.outlet.as_ref(),
             sharing: opening.sharing,
@@ -264,16 +280,9 @@ model = \"services\"
         let (parts, merge) = ways.parts(by, shown);
         let gives = opening.read_labels.contains(&kind).then_some(kind);
         // Who shares the flows shares the room for those that wait.
-        let waiting_max = options.waiting_max.div_ceil(parts.len());
-        let options = Options { waiting_max, ..options };
         let part_count = parts.len();
-        let escalations = opening.escalations;
-        let stages_of_workers = |cascade: &Cascade| {
-            let (workers, escalations) = workers.zip(escalations.as_ref())?;
-            let rows_max = workers.under_way_max.div_ceil(part_count);
-            let asker = escalations.asker(cascade.id(), duration(workers.deadline), rows_max);
-            Some(WorkerStages::new(asker, cascade.classes().len()))
-        };
+        let options = Options { waiting_max: options.waiting_max.div_ceil(part_count), ..options };
+        let escalations = opening.escalations.zip(workers);
         let lenses = parts.into_iter().map(|part| -> Box<dyn Watcher> {
             let (cascade, outside) = (Arc::clone(&cascade), outside.clone());
             let found = ClassifySummary {
@@ -285,23 +294,49 @@ model = \"services\"
                 let keep = Windows::new(cascade, features, options, outside, part);
                 return Box::new(FramingLens::new(keep, (), found));
             }
-            let mut classifier = NamedClassifier::new(cascade, options, outside, part);
-            if let Some(stages) = stages_of_workers(&found.cascade) {
-                classifier.by_packets.ask_elsewhere(Box::new(stages));
-            }
-            if gives.is_some() {
-                classifier.by_packets.note_decided();
-            }
-            if by == By::Host {
-                classifier.by_packets.note_hosts();
-            }
+            let escalations = escalations.clone();
+            let make: MakeClassifier = Box::new(move |cascade, options| {
+                let stages = escalations
+                    .as_ref()
+                    .map(|(to, workers)| workers.stages(to, &cascade, part_count));
+                let made = MarkVerdicts::default();
+                let mut classifier = NamedClassifier::new(cascade, options, outside.clone(), made);
+                if let Some(stages) = stages {
+                    classifier.by_packets.ask_elsewhere(Box::new(stages));
+                }
+                if gives.is_some() {
+                    classifier.by_packets.note_decided();
+                }
+                if by == By::Host {
+                    classifier.by_packets.note_hosts();
+                }
+                classifier
+            });
+            let newest = Serving::new(&make, cascade, options, 0);
             let (rules, followed) = (Following::new(&opening.rules), Vec::new());
-            let states = SideSlab::default();
-            let mut flows = Flows { found, states, classifier, kind, rules, gives, followed };
+            let (models, older) = (models.clone(), Vec::new());
+            let mut flows = Flows {
+                found,
+                models,
+                make,
+                options,
+                newest,
+                older,
+                part,
+                kind,
+                rules,
+                gives,
+                followed,
+            };
             flows.take_up_rules();
             Box::new(flows)
         });
-        Ok(Watchers { lenses: lenses.collect(), merge, ..Watchers::default() })
+        let lenses = lenses.collect();
+        let replace: Replace = Box::new(move |model| match Arc::clone(model).downcast() {
+            Ok(model) => models.replace(model),
+            Err(_) => Ok(None),
+        });
+        Ok(Watchers { lenses, merge, replace: Some(replace), ..Watchers::default() })
     }
 }
 

@@ -1,19 +1,21 @@
 //! One verdict for each flow, on a pass that others share.
 
 use std::any::Any;
+use std::sync::Arc;
 
-use classify::{Cause, EarlyVerdict, Progress, Standing};
+use classify::{Cause, EarlyVerdict, Options, Progress, Standing, Verdict};
 use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Now, Piece};
-use engine::flow::{FlowEnd, FlowMark, FlowSlot, FlowState, FromFrames as _, SideSlab, States};
+use engine::flow::{FlowEnd, FlowMark, FlowSlot, FlowState, FromFrames as _, States};
 
 use super::Classify;
-use super::application::{ClassifySummary, label, number};
+use super::application::{ClassifySummary, number};
 use super::counted::counts;
-use super::naming::{NamedClassifier, NamingOutcome};
+use super::naming::NamingOutcome;
 use super::out::Part;
+use super::serving::{MakeClassifier, MarkVerdicts, Serving};
+use super::versions::ModelVersions;
 use crate::application::{Application as _, Closing, Count, Refusal, Watcher, of_same};
 use crate::done::RunTotals;
-use crate::outside::Outside;
 use crate::rules::Following;
 
 /// A packet of a flow that was not decided before it.
@@ -24,11 +26,20 @@ pub(super) struct FlowProgress {
     progress: Option<Progress>,
 }
 
+/// Models that still have flows, besides the newest, at most: beyond it the newest has to wait.
+const OLDER_MAX: usize = 3;
+
 /// One verdict for each flow.
 pub(super) struct Flows {
     pub(super) found: ClassifySummary,
-    pub(super) states: SideSlab<FlowState<Standing>>,
-    pub(super) classifier: NamedClassifier<Outside, Part>,
+    pub(super) models: ModelVersions,
+    pub(super) make: MakeClassifier,
+    pub(super) options: Options,
+    /// Who serves flows that begin.
+    pub(super) newest: Serving,
+    /// Who serves those that began before.
+    pub(super) older: Vec<Serving>,
+    pub(super) part: Part,
     pub(super) kind: LabelKind,
     pub(super) rules: Following,
     /// The labels that are given, where somebody reads them.
@@ -37,26 +48,55 @@ pub(super) struct Flows {
 }
 
 impl Flows {
+    fn all(&mut self) -> impl Iterator<Item = &mut Serving> {
+        std::iter::once(&mut self.newest).chain(&mut self.older)
+    }
+
     /// Which flows are classified again.
     pub(super) fn take_up_rules(&mut self) {
-        let numbers = self.rules.rules().again(self.kind);
-        let about = numbers.into_iter().map(|number| label(&self.found.cascade, number)).collect();
-        self.classifier.by_packets.ask_again(about);
+        let (rules, kind) = (Arc::clone(self.rules.rules_in_force()), self.kind);
+        self.all().for_each(|serving| serving.take_up(&rules, kind));
+    }
+
+    /// A model has taken the place of the newest.
+    #[cold]
+    fn take_up_model(&mut self, version: u16) {
+        self.retire();
+        if self.older.len() == OLDER_MAX {
+            return;
+        }
+        let Some(model) = self.models.all().get(usize::from(version)).map(Arc::clone) else {
+            return;
+        };
+        let next = Serving::new(&self.make, model, self.options, version);
+        self.older.push(std::mem::replace(&mut self.newest, next));
+        self.take_up_rules();
+    }
+
+    /// Takes in what models have counted whose flows are all over.
+    fn retire(&mut self) {
+        for serving in self.older.extract_if(.., |serving| serving.is_over()) {
+            self.found.folded.fold(&serving.classifier.finish().counts);
+        }
     }
 
     fn pause(&mut self) {
-        self.classifier.on_pause(&mut States::in_slab(&mut self.states));
+        self.all().for_each(Serving::pause);
     }
 
     /// Labels flows that were decided in the piece at hand, each from the packet on that comes
     /// after the deciding one.
     fn label(&mut self, kind: LabelKind, labels: &mut Labels) {
-        for decided in self.classifier.by_packets.take_decided() {
-            let mut of_flow = self.followed.iter().filter(|followed| followed.slot == decided.slot);
-            let deciding = of_flow.clone().find(|followed| has_decided(followed, &decided));
-            let place =
-                deciding.or_else(|| of_flow.next_back()).map_or(0, |followed| followed.place);
-            labels.give(kind, decided.slot, place, number(&self.found.cascade, decided.label));
+        let Self { newest, older, followed, .. } = self;
+        for serving in std::iter::once(newest).chain(older) {
+            let cascade = Arc::clone(&serving.cascade);
+            for decided in serving.take_decided() {
+                let mut of_flow = followed.iter().filter(|followed| followed.slot == decided.slot);
+                let deciding = of_flow.clone().find(|followed| has_decided(followed, &decided));
+                let place =
+                    deciding.or_else(|| of_flow.next_back()).map_or(0, |followed| followed.place);
+                labels.give(kind, decided.slot, place, number(&cascade, decided.label));
+            }
         }
         self.followed.clear();
     }
@@ -64,8 +104,11 @@ impl Flows {
     /// Labels flows that were decided between pieces.
     fn label_now(&mut self, labels: &mut Labels) {
         let Some(kind) = self.gives else { return };
-        for decided in self.classifier.by_packets.take_decided() {
-            labels.give_now(kind, decided.slot, number(&self.found.cascade, decided.label));
+        for serving in self.all() {
+            let cascade = Arc::clone(&serving.cascade);
+            for decided in serving.take_decided() {
+                labels.give_now(kind, decided.slot, number(&cascade, decided.label));
+            }
         }
     }
 }
@@ -90,20 +133,26 @@ impl Lens for Flows {
         if self.rules.look() {
             self.take_up_rules();
         }
-        for &slot in piece.slots {
-            self.states.prefetch(slot);
+        let version = self.models.newest();
+        if version != self.newest.version {
+            self.take_up_model(version);
         }
-        let Self { states, classifier, followed, gives, .. } = self;
+        let Self { newest, older, followed, gives, .. } = self;
+        for &slot in piece.slots {
+            newest.states.prefetch(slot);
+        }
         for (place, frame, packet, slot) in piece.flows() {
-            let Some(FlowState(state)) = states.state(slot) else { continue };
+            let serving = match older.iter_mut().find_map(|one| one.has(slot).then_some(one)) {
+                Some(older) => older,
+                None => &mut *newest,
+            };
+            let Some(FlowState(state)) = serving.states.state(slot) else { continue };
+            serving.open_count += usize::from(matches!(state, Standing::New));
             let is_open = gives.is_some() && !matches!(state, Standing::Decided(_));
-            classifier.on_frame(state, &frame, packet, slot);
+            serving.classifier.on_frame(state, &frame, packet, slot);
             if is_open {
-                followed.push(FlowProgress {
-                    slot,
-                    place,
-                    progress: classifier.by_packets.progress(*state),
-                });
+                let progress = serving.classifier.by_packets.progress(*state);
+                followed.push(FlowProgress { slot, place, progress });
             }
         }
         if let Some(kind) = self.gives {
@@ -114,16 +163,10 @@ impl Lens for Flows {
     }
 
     fn on_ended(&mut self, ended: &[FlowEnd], labels: &mut Labels) {
-        for ended in ended {
-            if let Some(FlowState(state)) = self.states.state(ended.slot) {
-                self.classifier.on_end(state, ended);
-            }
-        }
+        self.all().for_each(|serving| serving.on_ended(ended));
         self.pause();
         self.label_now(labels);
-        for ended in ended {
-            self.states.state(ended.slot).map(std::mem::take);
-        }
+        self.all().for_each(|serving| serving.forget(ended));
     }
 
     fn on_batch_end(&mut self, labels: &mut Labels) {
@@ -132,7 +175,18 @@ impl Lens for Flows {
     }
 
     fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {
-        self.classifier.on_mark(&mut States::in_slab(&mut self.states), mark);
+        let mut made = MarkVerdicts::default();
+        for serving in self.all() {
+            serving.classifier.on_mark(&mut States::in_slab(&mut serving.states), mark);
+            let MarkVerdicts { verdicts, hosts } = serving.take_verdicts();
+            made.verdicts.extend(verdicts);
+            made.hosts.extend(hosts);
+        }
+        if !self.older.is_empty() {
+            made.verdicts.sort_by_key(Verdict::order);
+            self.retire();
+        }
+        self.part.put(&mut made);
         self.label_now(labels);
     }
 }
@@ -143,19 +197,40 @@ impl Watcher for Flows {
     }
 
     fn counts(&self, _: &Now<'_>) -> Vec<Count> {
-        let (counted, waiting, names) = self.classifier.counts();
-        counts(&self.found.cascade, &counted, waiting, names.as_ref())
+        let (mut counted, mut waiting, mut names) = self.newest.classifier.counts();
+        counted.fold(&self.found.folded);
+        for older in &self.older {
+            let (counts, more, of_names) = older.classifier.counts();
+            counted.fold(&counts);
+            waiting += more;
+            if let (Some(names), Some(more)) = (&mut names, of_names) {
+                names.fold(&more);
+            }
+        }
+        let mut made = counts(&self.found.cascade, &counted, waiting, names.as_ref());
+        made.push(Count::gauge(
+            "models",
+            "Models with open flows: more than one after a replacement.",
+            f64::from(u16::try_from(1 + self.older.len()).unwrap_or(u16::MAX)),
+        ));
+        made
     }
 
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
         let other = of_same::<Self>(other)?;
-        self.found.folded.fold(&other.classifier.finish().counts);
+        self.found.folded.fold(&other.found.folded);
+        for serving in std::iter::once(other.newest).chain(other.older) {
+            self.found.folded.fold(&serving.classifier.finish().counts);
+        }
         Ok(())
     }
 
-    fn close(self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
-        let hosts = self.classifier.by_packets.hosts();
-        let NamingOutcome { counts, output, names } = self.classifier.finish();
-        self.found.closing(counts, output, flows, hosts, names)
+    fn close(mut self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
+        let hosts = self.newest.classifier.by_packets.hosts();
+        for older in self.older {
+            self.found.folded.fold(&older.classifier.finish().counts);
+        }
+        let NamingOutcome { counts, names, .. } = self.newest.classifier.finish();
+        self.found.closing(counts, self.part, flows, hosts, names)
     }
 }

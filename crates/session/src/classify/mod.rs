@@ -9,8 +9,10 @@ mod evidence;
 mod lens;
 mod naming;
 mod out;
+mod serving;
 mod styled;
 mod summary;
+mod versions;
 pub mod zeek;
 
 pub use application::{Classes, Classify, Settings, Totals};

@@ -8,6 +8,8 @@ use engine::columns::{Columns, RowMismatch, Schema};
 use packet::Timestamp;
 
 use super::ROWS_PER_PIECE;
+use super::serving::MarkVerdicts;
+use super::versions::ModelVersions;
 use crate::application::Refusal;
 use crate::captures::Captures;
 use crate::choice::choice;
@@ -83,6 +85,9 @@ pub(super) trait VerdictColumns: Clone + Send + 'static {
 
     fn compare(&self, other: &Self) -> Ordering;
 
+    /// The number of the model that it is of.
+    fn version(&self) -> u16;
+
     fn push(
         &self,
         into: &mut Columns,
@@ -98,6 +103,10 @@ impl VerdictColumns for Verdict {
 
     fn compare(&self, other: &Self) -> Ordering {
         self.order().cmp(&other.order())
+    }
+
+    fn version(&self) -> u16 {
+        self.version
     }
 
     fn push(
@@ -119,6 +128,10 @@ impl VerdictColumns for HostVerdict {
         self.host.cmp(&other.host)
     }
 
+    fn version(&self) -> u16 {
+        0
+    }
+
     fn push(&self, into: &mut Columns, cascade: &Cascade, _: &Captures) -> Result<(), RowMismatch> {
         columns::push_host(into, cascade, self)
     }
@@ -127,7 +140,9 @@ impl VerdictColumns for HostVerdict {
 /// Verdicts that are laid out as rows.
 #[derive(Clone)]
 pub(super) struct Out<R: VerdictColumns> {
+    /// The first model, by which there are columns.
     cascade: Arc<Cascade>,
+    models: ModelVersions,
     captures: Captures,
     has_columns: bool,
     shown: Option<Outlet<Vec<R>>>,
@@ -141,17 +156,19 @@ impl<R: VerdictColumns> Lay for Out<R> {
     }
 
     fn lay(&mut self, rows: &[R], put: &mut dyn FnMut(Columns)) -> Result<(), Refusal> {
-        let Self { cascade, captures, has_columns, shown } = self;
+        let Self { cascade, models, captures, has_columns, shown } = self;
         if let Some(shown) = shown {
             shown.put(rows.to_vec());
         }
         if !*has_columns {
             return Ok(());
         }
+        let models = models.all();
+        let model = |row: &R| models.get(usize::from(row.version())).unwrap_or(cascade);
         for piece in rows.chunks(ROWS_PER_PIECE) {
             let mut columns = Columns::new(R::schema(cascade, captures));
             let mut rows = piece.iter();
-            rows.try_for_each(|row| row.push(&mut columns, cascade, captures))
+            rows.try_for_each(|row| row.push(&mut columns, model(row), captures))
                 .map_err(Refusal::new)?;
             put(columns);
         }
@@ -169,6 +186,7 @@ pub(super) enum Part {
 /// What rows are, and where they go.
 pub(super) struct Ways<'a> {
     pub(super) cascade: &'a Arc<Cascade>,
+    pub(super) models: &'a ModelVersions,
     pub(super) captures: &'a Captures,
     pub(super) outlet: Option<&'a Outlet>,
     pub(super) sharing: Sharing,
@@ -199,6 +217,7 @@ impl Ways<'_> {
     ) -> (Vec<Part>, Option<Box<dyn Merge>>) {
         let out = Out {
             cascade: Arc::clone(self.cascade),
+            models: self.models.clone(),
             captures: self.captures.clone(),
             has_columns: self.outlet.is_some(),
             shown,
@@ -209,6 +228,15 @@ impl Ways<'_> {
 }
 
 impl Part {
+    /// Takes the verdicts of a mark, in their order.
+    pub(super) fn put(&mut self, made: &mut MarkVerdicts) {
+        match self {
+            Self::Nowhere => {}
+            Self::Flows(out) => out.put(&mut made.verdicts),
+            Self::Hosts(out) => out.put(&mut made.hosts),
+        }
+    }
+
     /// Why a row was refused, where this is the only pass.
     pub(super) fn into_refusal(self) -> Option<Refusal> {
         match self {

@@ -1,9 +1,10 @@
 //! Settings that are reloaded during a run.
 
 use engine::flow::pass::LabelKind;
-use toml::Table;
+use toml::{Table, Value};
 
 use super::plan::Plan;
+use crate::application::Replace;
 use crate::networks::Networks;
 use crate::rules::InForce;
 use crate::toml_text::Mistake;
@@ -15,6 +16,8 @@ pub struct Reload {
     /// The labels that applications give since rules read them.
     given: Vec<LabelKind>,
     networks: Option<Networks>,
+    /// By application, in the order of the plan: who takes a replacement.
+    pub(super) replaces: Vec<(&'static str, Option<Replace>)>,
 }
 
 impl Reload {
@@ -24,7 +27,29 @@ impl Reload {
         given: Vec<LabelKind>,
         networks: Option<Networks>,
     ) -> Self {
-        Self { tables, rules, given, networks }
+        Self { tables, rules, given, networks, replaces: Vec::new() }
+    }
+
+    /// Replaces what applications take in place of their own; of which application and table what
+    /// was said.
+    fn replace(&self, plan: &Plan, lines: &mut Vec<String>) -> Vec<&'static str> {
+        let mut replaced = Vec::new();
+        for ((name, replace), planned) in self.replaces.iter().zip(&plan.applications) {
+            let replacement = planned.ready.replacement().filter(|_| planned.ready.name() == *name);
+            let Some((replace, replacement)) = replace.as_ref().zip(replacement) else { continue };
+            match replace(&replacement) {
+                Ok(None) => {}
+                Ok(Some(told)) => {
+                    lines.push(format!("[{name}] {told}"));
+                    replaced.push(*name);
+                }
+                Err(why) => {
+                    lines.push(format!("[{name}] {why}: takes effect at the next start"));
+                    replaced.push(*name);
+                }
+            }
+        }
+        replaced
     }
 
     /// Applies what can be changed during a run: rules, and the files of `[networks]`. Changes that
@@ -45,8 +70,14 @@ impl Reload {
         if are_taken {
             lines.push(String::from("[networks] was reloaded"));
         }
+        let replaced = self.replace(&plan, &mut lines);
         let names = changed(&self.tables, &plan.tables);
         for name in &names {
+            if replaced.contains(&name.as_str())
+                && without_model(&self.tables, name) == without_model(&plan.tables, name)
+            {
+                continue;
+            }
             // Rules about alerts are the front door's, which reports whether they are in force.
             let is_taken = are_taken && name == "networks";
             if !["rule", "alert"].contains(&name.as_str()) && !is_taken {
@@ -76,6 +107,20 @@ impl Reload {
         }
         lines
     }
+}
+
+/// A table, or several of a name, but for the model.
+fn without_model(tables: &Table, name: &str) -> Option<Value> {
+    let mut value = tables.get(name).cloned()?;
+    let tables = match &mut value {
+        Value::Array(tables) => tables.iter_mut().filter_map(Value::as_table_mut).collect(),
+        Value::Table(table) => vec![table],
+        _ => Vec::new(),
+    };
+    for table in tables {
+        table.remove("model");
+    }
+    Some(value)
 }
 
 /// The tables that differ.

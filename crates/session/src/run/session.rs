@@ -222,7 +222,7 @@ impl Session {
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
         let (in_force, read_labels) = (InForce::default(), rules.reads(|_| true));
         let has_sizes = !rules.thresholds().is_empty();
-        let reload = Reload::new(tables, in_force.clone(), read_labels.clone(), networks);
+        let mut reload = Reload::new(tables, in_force.clone(), read_labels.clone(), networks);
         in_force.change(rules);
         let lists = lists(plan.lists, &plan.alerts, &read_labels)?;
         let wants_frames = |one: &AppPlan| one.ready.wants().has_frames;
@@ -280,6 +280,7 @@ impl Session {
             let mut watchers =
                 ready.open(opening).map_err(|error| wrong(place.as_ref(), name, error))?;
             besides.add(name, watchers.beside.take());
+            reload.replaces.push((name, watchers.replace.take()));
             any = watchers.any.take();
             if let (Some(store), Some(counting)) = (&store, watchers.counting.take()) {
                 whose.count_by(store, counting);
