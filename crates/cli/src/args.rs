@@ -23,7 +23,7 @@ use crate::packetlog::args::PacketlogArguments;
 use crate::report::ReportArguments;
 use crate::run::args::RunArguments;
 use crate::testbed::args::TestbedArguments;
-use crate::train::{EvalArguments, TrainArguments};
+use crate::train::{EvalArguments, PythonOptions, TrainArguments};
 use crate::worker::WorkerArguments;
 
 /// Analyse network traffic: top talkers, flows, service and device classification, selective packet
@@ -101,6 +101,13 @@ pub enum Command {
     Train(TrainArguments),
     /// Evaluate models on labelled captures
     Eval(EvalArguments),
+    /// Collect flows that a model is least certain of, to label them and train it again
+    ///
+    /// Needs the Python package; docs/guide/feedback.md. `wirelens feedback --help` has all options.
+    #[command(after_help = "Examples:
+  wirelens feedback -r captures/ --model services -n 200 -o feedback
+  wirelens feedback --verdicts verdicts.parquet --model services -o feedback")]
+    Feedback(PythonOptions),
     /// Generate labelled traffic on this machine, with real programs in network namespaces
     Testbed(TestbedArguments),
     /// Print a shell's completions of these commands and flags, for bash, zsh or fish

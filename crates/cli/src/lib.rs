@@ -126,6 +126,7 @@ fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Worker(arguments)) => worker::run(&arguments, host),
         Some(Command::Train(arguments)) => train::run(&arguments, host),
         Some(Command::Eval(arguments)) => train::run_eval(&arguments, host),
+        Some(Command::Feedback(handed)) => train::feedback(&handed, host),
         Some(Command::Testbed(arguments)) => testbed::run(arguments.command, host),
         Some(Command::Completions(arguments)) => installed::print_completions(&arguments),
         Some(Command::Man(arguments)) => installed::write_pages(&arguments),

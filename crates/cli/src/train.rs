@@ -154,6 +154,11 @@ pub(crate) fn run_eval(arguments: &EvalArguments, host: &Host) -> Result<Status,
     }
 }
 
+/// Runs `wirelens feedback`.
+pub(crate) fn feedback(handed: &PythonOptions, host: &Host) -> Result<Status, Failure> {
+    hand_on("feedback", "wirelens.feedback", handed, host)
+}
+
 fn hand_on(
     command: &'static str,
     module: &'static str,

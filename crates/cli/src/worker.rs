@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use session::Host;
 use session::host::machine_name;
-use session::worker::{PARTITIONS, WorkerRequest};
+use session::worker::{PARTITIONS, WorkerRequest, parse_partitions};
 
 use crate::clock::CLOCK;
 use crate::failure::{Failure, Status};
@@ -44,14 +44,6 @@ pub struct WorkerArguments {
     pub quiet: bool,
 }
 
-fn parse_partitions(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let parts = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
-    let parts = parts.filter(|(first, last)| first <= last && PARTITIONS.contains(last));
-    let wanted = || String::from("wanted one of 0 to 15, or a range such as 0-7");
-    parts.map(|(first, last)| first..=last).ok_or_else(wanted)
-}
-
 /// Runs `wirelens worker`.
 pub(crate) fn run(arguments: &WorkerArguments, host: &Host) -> Result<Status, Failure> {
     let WorkerArguments { model, config, server, threads, partitions, quiet } = arguments;
@@ -72,18 +64,4 @@ pub(crate) fn run(arguments: &WorkerArguments, host: &Host) -> Result<Status, Fa
         eprint!("{}", session::worker::lines(&counts));
     }
     Ok(Status::Fine)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn partitions_are_one_or_a_range() {
-        assert_eq!(parse_partitions("3"), Ok(3..=3));
-        assert_eq!(parse_partitions("0-15"), Ok(0..=15));
-        for wrong in ["", "-", "16", "4-3", "0-16", "a-b", "0-7-9"] {
-            assert!(parse_partitions(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -108,6 +108,6 @@ mod tests {
                 "{program:?}"
             );
         }
-        assert_eq!(of(Path::new(""), None), Host::Program);
+        assert_eq!(Host::of(Path::new(""), None), Host::Program);
     }
 }

@@ -53,6 +53,18 @@ pub struct WorkerRequest {
     pub tell: fn(&str),
 }
 
+/// Reads which parts of the flows a worker takes: `3` or `0-7`.
+///
+/// # Errors
+/// What was wanted.
+pub fn parse_partitions(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let parts = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
+    let parts = parts.filter(|(first, last)| first <= last && PARTITIONS.contains(last));
+    let wanted = || String::from("wanted one of 0 to 15, or a range such as 0-7");
+    parts.map(|(first, last)| first..=last).ok_or_else(wanted)
+}
+
 /// Why a worker does not work.
 #[derive(Debug)]
 pub enum WorkerError {
@@ -208,5 +220,19 @@ impl AnswerRows for Model {
             answers.clear();
         }
         are_ours
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_one_or_a_range() {
+        assert_eq!(parse_partitions("3"), Ok(3..=3));
+        assert_eq!(parse_partitions("0-15"), Ok(0..=15));
+        for wrong in ["", "-", "16", "4-3", "0-16", "a-b", "0-7-9"] {
+            assert!(parse_partitions(wrong).is_err(), "{wrong}");
+        }
     }
 }

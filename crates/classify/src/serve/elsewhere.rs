@@ -82,6 +82,17 @@ impl Answering {
         }
     }
 
+    /// Whether a row would find no room until answers come.
+    pub(super) fn is_full(&self) -> bool {
+        match self {
+            // They wait for room themselves.
+            Self::Threads(_) => false,
+            Self::Elsewhere { to, .. } => {
+                to.under_way() > 0 && to.under_way() >= to.under_way_max()
+            }
+        }
+    }
+
     /// Rows under way at most.
     pub(super) fn under_way_max(&self) -> usize {
         match self {

@@ -368,11 +368,12 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         true
     }
 
-    /// Asks about all rows that are ready. Answers make rows ready for later stages only.
+    /// Asks about all rows that are ready. Answers make rows ready for later stages only; those that
+    /// come while room is waited for are asked about the next time.
     fn ask(&mut self, states: &mut States<'_, Standing>) {
         self.hear(false, states);
         for stage in 0..self.ready.len() {
-            let Some(ready) = self.ready.get_mut(stage).map(std::mem::take) else { return };
+            let Some(mut ready) = self.ready.get_mut(stage).map(std::mem::take) else { return };
             if stage > 0 && self.answering.is_some() {
                 ready.iter().for_each(|&place| self.send(place, stage, states));
             } else {
@@ -385,9 +386,10 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
                     }
                 }
             }
-            if let Some(empty) = self.ready.get_mut(stage) {
-                *empty = ready;
-                empty.clear();
+            if let Some(since) = self.ready.get_mut(stage) {
+                ready.clear();
+                ready.append(since);
+                *since = ready;
             }
         }
         if let Some(answering) = &mut self.answering {
@@ -398,15 +400,25 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     /// Asks until nothing is under way.
     fn settle(&mut self, states: &mut States<'_, Standing>) {
         self.ask(states);
-        while self.answering.as_ref().is_some_and(|answering| !answering.is_idle()) {
+        while !self.is_settled() {
             self.hear(true, states);
             self.ask(states);
         }
     }
 
+    /// Whether nothing is under way, and nothing waits to be.
+    fn is_settled(&self) -> bool {
+        let Some(answering) = &self.answering else { return true };
+        answering.is_idle() && self.ready.iter().all(Vec::is_empty)
+    }
+
     /// Sends a row to who computes the stage. Where there is no room and it cannot be waited for,
     /// the answer before stands; there is one, since the first stage is asked here.
     fn send(&mut self, place: u32, stage: usize, states: &mut States<'_, Standing>) {
+        let is_live = self.options.is_live;
+        while !is_live && self.answering.as_ref().is_some_and(Answering::is_full) {
+            self.hear(true, states);
+        }
         let Self { undecided, cascade, answering: Some(answering), counts, options, .. } = self
         else {
             return;

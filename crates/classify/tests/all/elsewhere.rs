@@ -46,7 +46,7 @@ impl AskElsewhere for Elsewhere {
         let mut answer = None;
         self.rows.answer(row.stage, |told| answer = Some(told));
         assert!(answer.is_some());
-        let answer = answer.filter(|_| self.unanswered == 0 || self.taken % self.unanswered != 0);
+        let answer = answer.filter(|_| !self.taken.is_multiple_of(self.unanswered));
         self.waiting.push(StageOutcome { place, stage: row.stage, answer });
         true
     }
@@ -100,12 +100,13 @@ proptest! {
     fn verdicts_are_those_of_one_machine(
         packets in prop::collection::vec(any_packet(), 0..250),
         batch_len in 1..200usize,
+        room in 1..50usize,
     ) {
         let cascade = cascade();
         let packets = stamped(packets);
         let way = Way { batch_len, ..Way::default() };
         let alone = serve(&cascade, &packets, way);
-        let elsewhere = Elsewhere::new(&cascade, 1000, 0);
+        let elsewhere = Elsewhere::new(&cascade, room, 0);
         let served = serve_elsewhere(&cascade, &packets, way, (), Some(elsewhere));
         prop_assert_eq!(&served.verdicts, &alone.verdicts);
         let Counts { waiting_most, .. } = alone.counts;

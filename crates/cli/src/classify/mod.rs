@@ -48,6 +48,7 @@ pub(crate) fn run(arguments: &ClassifyArguments, host: &Host) -> Result<Status, 
         consumer_count: arguments.consumers.into(),
         hosts_max: arguments.hosts_max,
         is_live,
+        version: 0,
     };
     let (by, max_flows) = (arguments.by, arguments.max_flows);
     let classify = |shown| Classify::shown_by(Arc::clone(&cascade), options, max_flows, by, shown);

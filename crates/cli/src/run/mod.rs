@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use alerts::Alerts;
-use bus::Bus;
+use bus::{Bus, BusError};
 use history::History;
 use server::Server;
 use session::Host;
@@ -44,6 +44,12 @@ use args::RunArguments;
 
 /// Bytes of a file of settings.
 const FILE_LEN_MAX: u64 = 1 << 20;
+
+impl From<BusError> for Failure {
+    fn from(error: BusError) -> Self {
+        Self::error(format_args!("[nats] {error}"))
+    }
+}
 
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
@@ -118,8 +124,7 @@ fn pass(
     let tell: fn(&str) = if arguments.view { view::tell } else { tell_line };
     let is_quiet = arguments.quiet || arguments.view;
     let tell_events = (!arguments.quiet).then_some(tell);
-    plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)
-        .map_err(|why| Failure::error(format_args!("[nats] {why}")))?;
+    plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)?;
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
@@ -230,7 +235,7 @@ impl Beside {
             let began = clock::realtime();
             Bus::begin(nats.options(machine_name, began, waits, CLOCK.monotonic, tell), store)
         });
-        let bus = bus.transpose().map_err(|why| Failure::error(format_args!("[nats] {why}")))?;
+        let bus = bus.transpose()?;
         let server = match (page, &store) {
             (Some(page), Some(store)) => {
                 Some(page::begin(&page, store, inputs, (log, history.clone()), tell)?)

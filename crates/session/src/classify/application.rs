@@ -16,12 +16,12 @@ use super::escalated::{DEADLINE, UNDER_WAY_MAX, WorkerStages, duration};
 use super::lens::Flows;
 use super::naming::NamedClassifier;
 use super::out::{By, Part, VerdictView, Ways, no_memory, schema};
-use super::serving::{MakeClassifier, MarkVerdicts, Serving};
+use super::serving::{MakeClassifier, MarkVerdicts, ModelVerdicts, Serving};
 use super::versions::ModelVersions;
 use super::{account_for, lines, of_model, read};
 use crate::application::{
-    Application, Closing, Count, Framing, FramingLens, Opening, Refusal, Replace, Replacement,
-    Site, Wants, Watcher, Watchers,
+    Application, Closing, Count, Framing, FramingLens, Opening, Refusal, Replacement, Site, Wants,
+    Watcher, Watchers,
 };
 use crate::choice::{Choice, choice};
 use crate::done::RunTotals;
@@ -288,6 +288,7 @@ model = \"services\"
             let found = ClassifySummary {
                 cascade: Arc::clone(&cascade),
                 folded: Counts::default(),
+                by_model: ModelVerdicts::default(),
                 tells_flows,
             };
             if let Some(features) = cascade.window().cloned() {
@@ -300,17 +301,14 @@ model = \"services\"
                     .as_ref()
                     .map(|(to, workers)| workers.stages(to, &cascade, part_count));
                 let made = MarkVerdicts::default();
-                let mut classifier = NamedClassifier::new(cascade, options, outside.clone(), made);
-                if let Some(stages) = stages {
-                    classifier.by_packets.ask_elsewhere(Box::new(stages));
-                }
-                if gives.is_some() {
-                    classifier.by_packets.note_decided();
-                }
+                let mut made = NamedClassifier::new(cascade, options, outside.clone(), made);
+                let classifier = &mut made.by_packets;
+                stages.into_iter().for_each(|to| classifier.ask_elsewhere(Box::new(to)));
+                gives.iter().for_each(|_| classifier.note_decided());
                 if by == By::Host {
-                    classifier.by_packets.note_hosts();
+                    classifier.note_hosts();
                 }
-                classifier
+                made
             });
             let newest = Serving::new(&make, cascade, options, 0);
             let (rules, followed) = (Following::new(&opening.rules), Vec::new());
@@ -332,11 +330,7 @@ model = \"services\"
             Box::new(flows)
         });
         let lenses = lenses.collect();
-        let replace: Replace = Box::new(move |model| match Arc::clone(model).downcast() {
-            Ok(model) => models.replace(model),
-            Err(_) => Ok(None),
-        });
-        Ok(Watchers { lenses, merge, replace: Some(replace), ..Watchers::default() })
+        Ok(Watchers { lenses, merge, replace: Some(models.taking()), ..Watchers::default() })
     }
 }
 
@@ -391,10 +385,18 @@ pub(super) struct ClassifySummary {
     pub(super) cascade: Arc<Cascade>,
     /// What other passes found.
     pub(super) folded: Counts,
+    /// Verdicts of each model, by its number, where models were replaced.
+    pub(super) by_model: ModelVerdicts,
     tells_flows: bool,
 }
 
 impl ClassifySummary {
+    /// Takes in what a model found whose flows are over.
+    pub(super) fn take_in(&mut self, serving: Serving) {
+        self.by_model.add(&serving);
+        self.folded.fold(&serving.classifier.finish().counts);
+    }
+
     pub(super) fn closing(
         self,
         counts: Counts,
@@ -403,7 +405,7 @@ impl ClassifySummary {
         hosts: Vec<HostVerdict>,
         names: Option<NameCounts>,
     ) -> Result<Closing, Refusal> {
-        let Self { cascade, folded, tells_flows } = self;
+        let Self { cascade, folded, by_model, tells_flows } = self;
         if let Some(refusal) = out.into_refusal() {
             return Err(refusal);
         }
@@ -417,7 +419,7 @@ impl ClassifySummary {
             let remembered = [("hosts", counts.hosts), ("hosts_forgotten", counts.hosts_forgotten)];
             closing.counts.extend(remembered);
         }
-        closing.lines = of_flows + &lines(&cascade, &counts);
+        closing.lines = of_flows + &lines(&cascade, &counts) + &by_model.line();
         if let Some(names) = &names {
             closing.lines.push_str(&names_read::lines(names));
             closing.counts.extend(names_read::counts(names));

@@ -12,7 +12,7 @@ use super::application::{ClassifySummary, number};
 use super::counted::counts;
 use super::naming::NamingOutcome;
 use super::out::Part;
-use super::serving::{MakeClassifier, MarkVerdicts, Serving};
+use super::serving::{MakeClassifier, MarkVerdicts, ModelVerdicts, Serving};
 use super::versions::ModelVersions;
 use crate::application::{Application as _, Closing, Count, Refusal, Watcher, of_same};
 use crate::done::RunTotals;
@@ -76,7 +76,7 @@ impl Flows {
     /// Takes in what models have counted whose flows are all over.
     fn retire(&mut self) {
         for serving in self.older.extract_if(.., |serving| serving.is_over()) {
-            self.found.folded.fold(&serving.classifier.finish().counts);
+            self.found.take_in(serving);
         }
     }
 
@@ -208,19 +208,21 @@ impl Watcher for Flows {
             }
         }
         let mut made = counts(&self.found.cascade, &counted, waiting, names.as_ref());
-        made.push(Count::gauge(
-            "models",
-            "Models with open flows: more than one after a replacement.",
-            f64::from(u16::try_from(1 + self.older.len()).unwrap_or(u16::MAX)),
-        ));
+        if self.newest.version > 0 {
+            let mut by_model = ModelVerdicts::default();
+            by_model.fold(&self.found.by_model);
+            std::iter::once(&self.newest).chain(&self.older).for_each(|one| by_model.add(one));
+            made.extend(by_model.counts());
+        }
         made
     }
 
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
         let other = of_same::<Self>(other)?;
         self.found.folded.fold(&other.found.folded);
+        self.found.by_model.fold(&other.found.by_model);
         for serving in std::iter::once(other.newest).chain(other.older) {
-            self.found.folded.fold(&serving.classifier.finish().counts);
+            self.found.take_in(serving);
         }
         Ok(())
     }
@@ -228,8 +230,9 @@ impl Watcher for Flows {
     fn close(mut self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
         let hosts = self.newest.classifier.by_packets.hosts();
         for older in self.older {
-            self.found.folded.fold(&older.classifier.finish().counts);
+            self.found.take_in(older);
         }
+        self.found.by_model.add(&self.newest);
         let NamingOutcome { counts, names, .. } = self.newest.classifier.finish();
         self.found.closing(counts, self.part, flows, hosts, names)
     }

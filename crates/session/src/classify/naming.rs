@@ -56,11 +56,9 @@ pub(crate) struct NamedClassifier<C, O> {
 }
 
 /// What is left in the end.
-pub(crate) struct NamingOutcome<O> {
+pub(crate) struct NamingOutcome {
     /// How flows were decided.
     pub(crate) counts: classify::Counts,
-    /// Who received the verdicts.
-    pub(crate) output: O,
     /// What was read of names, if they were.
     pub(crate) names: Option<Counts>,
 }
@@ -78,9 +76,9 @@ impl<C: Clock, O: TakeVerdicts> NamedClassifier<C, O> {
         (by_packets.counts(), by_packets.waiting_count(), names)
     }
 
-    pub(crate) fn finish(self) -> NamingOutcome<O> {
-        let (counts, output) = self.by_packets.finish();
-        NamingOutcome { counts, output, names: self.naming.map(|naming| naming.reader.counts()) }
+    pub(crate) fn finish(self) -> NamingOutcome {
+        let (counts, _) = self.by_packets.finish();
+        NamingOutcome { counts, names: self.naming.map(|naming| naming.reader.counts()) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The flows of one model of a run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use classify::{Cascade, EarlyVerdict, HostVerdict, Options, Standing, TakeVerdicts, Verdict};
@@ -8,6 +9,7 @@ use engine::flow::{FlowEnd, FlowSlot, FlowState, FromFrames as _, SideSlab, Stat
 
 use super::application::label;
 use super::naming::NamedClassifier;
+use crate::application::Count;
 use crate::outside::Outside;
 use crate::rules::Rules;
 
@@ -102,5 +104,42 @@ impl Serving {
     /// Its verdicts since the last mark.
     pub(super) fn take_verdicts(&mut self) -> MarkVerdicts {
         std::mem::take(self.classifier.by_packets.output_mut())
+    }
+}
+
+/// Verdicts of each model of a run, by its number.
+#[derive(Default)]
+pub(super) struct ModelVerdicts(BTreeMap<u16, (String, u64)>);
+
+impl ModelVerdicts {
+    pub(super) fn add(&mut self, serving: &Serving) {
+        let decided = serving.classifier.by_packets.counts().decided();
+        self.put(serving.version, serving.cascade.id(), decided);
+    }
+
+    fn put(&mut self, version: u16, id: &str, count: u64) {
+        self.0.entry(version).or_insert_with(|| (id.to_owned(), 0)).1 += count;
+    }
+
+    pub(super) fn fold(&mut self, other: &Self) {
+        other.0.iter().for_each(|(&version, (id, count))| self.put(version, id, *count));
+    }
+
+    /// For people; nothing where there was one model.
+    pub(super) fn line(&self) -> String {
+        if self.0.len() < 2 {
+            return String::new();
+        }
+        let of_each: Vec<_> =
+            self.0.values().map(|(id, count)| format!("{count} by {id}")).collect();
+        format!("classify: verdicts by model: {}\n", of_each.join(", "))
+    }
+
+    /// For counts that are asked for while it runs.
+    pub(super) fn counts(&self) -> impl Iterator<Item = Count> {
+        let about = "Verdicts by model, where models were replaced.";
+        self.0
+            .values()
+            .map(move |(id, count)| Count::total("model_verdicts", about, *count).with("model", id))
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use classify::{Cascade, Stage};
 
 use super::{needs, wants_inner};
+use crate::application::Replace;
 
 /// Models of a run at most.
 const MODELS_MAX: usize = 64;
@@ -41,12 +42,20 @@ impl ModelVersions {
         self.0.models.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Takes models that settings ask for when they are read again.
+    pub(super) fn taking(self) -> Replace {
+        Box::new(move |model| match Arc::clone(model).downcast() {
+            Ok(model) => self.replace(model),
+            Err(_) => Ok(None),
+        })
+    }
+
     /// Has flows that begin from here on served by another model: what to say of it; nothing where
     /// it is the same one.
     ///
     /// # Errors
     /// Why it cannot take the place of the one before.
-    pub(super) fn replace(&self, model: Arc<Cascade>) -> Result<Option<String>, String> {
+    fn replace(&self, model: Arc<Cascade>) -> Result<Option<String>, String> {
         let mut models = self.0.models.write().unwrap_or_else(PoisonError::into_inner);
         let count = models.len();
         let Some(last) = models.last() else { return Ok(None) };

@@ -112,6 +112,23 @@ impl AppPlan {
         }
     }
 
+    /// One that the settings have a table of, which stands there, with where its rows go.
+    fn written(
+        entry: &Entry,
+        ready: Box<dyn Ready>,
+        written: Option<OutputTarget>,
+        place: Mistake,
+    ) -> Self {
+        let wants_door = entry.has_rows && written.is_none();
+        let (place, about) = (Some(place), entry.about);
+        let one = Self { wants_door, place, about, ..Self::asked(ready) };
+        match written {
+            Some(OutputTarget::One(output)) => Self { output: Some(output), ..one },
+            Some(OutputTarget::Exported(export)) => one.exported(export),
+            None => one,
+        }
+    }
+
     /// The columns of its rows.
     #[must_use]
     pub fn schema(&self, has_capture: bool) -> Schema {
@@ -309,14 +326,7 @@ fn plan(
             }
             take_words(&*ready, entry.name, &at, &mut words, mistakes);
             let place = Mistake { path: path.to_owned(), ..mistakes.place(at) };
-            let wants_door = entry.has_rows && written.is_none();
-            let (place, about) = (Some(place), entry.about);
-            let one = AppPlan { wants_door, place, about, ..AppPlan::asked(ready) };
-            planned.push(match written {
-                Some(OutputTarget::One(output)) => AppPlan { output: Some(output), ..one },
-                Some(OutputTarget::Exported(export)) => one.exported(export),
-                None => one,
-            });
+            planned.push(AppPlan::written(entry, ready, written, place));
         }
     }
     if let Some((networks, at)) = networks.as_ref().zip(networks_at) {

@@ -8,7 +8,6 @@ use std::io;
 use std::sync::Arc;
 
 use alerts::Lists;
-use bus::Escalations;
 use capture::Input;
 use engine::PartitionShare;
 use engine::flow::FlowOptions;
@@ -194,6 +193,20 @@ fn labelling(
     seats
 }
 
+/// Whether frames may be read in any order, and then whether captures are put together.
+fn any_order(
+    applications: &[AppPlan],
+    is_ordered: bool,
+    inputs: &Inputs,
+    opened: &OpenSources,
+) -> Option<bool> {
+    match applications {
+        // Who looks at it while it goes on wants one order.
+        [one] if one.ready.is_in_any_order() && !is_ordered => inputs.can_be_unordered(opened),
+        _ => None,
+    }
+}
+
 /// The share of the flows that a request asks for.
 fn share(request: &InputRequest, applications: &[AppPlan]) -> Result<PartitionShare, RunError> {
     let has_shares = applications.iter().all(|one| one.ready.has_shares());
@@ -218,7 +231,6 @@ impl Session {
     ) -> Result<Self, RunError> {
         let request = plan.request();
         let Plan { input, run, applications, rules, wants, tables, networks, store, .. } = plan;
-        let escalations = plan.escalations;
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
         let (in_force, read_labels) = (InForce::default(), rules.reads(|_| true));
         let has_sizes = !rules.thresholds().is_empty();
@@ -235,26 +247,12 @@ impl Session {
             is_steered: has_sizes || !read_labels.is_empty(),
             payload_len_max: has_frames.then_some(wants.needs.payload_len_max() as usize),
         };
-        let any_order = match applications.as_slice() {
-            // Who looks at it while it goes on wants one order.
-            [one] if one.ready.is_in_any_order() && pace.is_none() && !making.is_steered => {
-                inputs.can_be_unordered(&opened).filter(|_| store.is_none())
-            }
-            _ => None,
-        };
+        let is_ordered = pace.is_some() || making.is_steered || store.is_some();
+        let any_order = any_order(&applications, is_ordered, &inputs, &opened);
         let captures = Captures::of(&inputs);
         let (rules, shown) = (in_force, store.as_ref());
-        let lent = Context {
-            inputs: &inputs,
-            doors,
-            request,
-            captures,
-            pace,
-            rules,
-            read_labels,
-            shown,
-            escalations,
-        };
+        let lent =
+            Context { inputs: &inputs, doors, request, captures, pace, rules, read_labels, shown };
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
         let mut begun = PendingWriters(Vec::new());
         // Files first: one that exists refuses the run before a log is begun.
@@ -277,6 +275,7 @@ impl Session {
                 None => Sharing::Whole,
             };
             let opening = lent.opening(outlet, sharing, making.seed, &opened);
+            let opening = Opening { escalations: plan.escalations.clone(), ..opening };
             let mut watchers =
                 ready.open(opening).map_err(|error| wrong(place.as_ref(), name, error))?;
             besides.add(name, watchers.beside.take());
@@ -375,7 +374,6 @@ struct Context<'a> {
     rules: InForce,
     read_labels: Vec<LabelKind>,
     shown: Option<&'a Arc<Store>>,
-    escalations: Option<Arc<Escalations>>,
 }
 
 /// An application whose outputs are open.
@@ -463,7 +461,7 @@ impl Context<'_> {
             pace: self.pace.clone(),
             rules: self.rules.clone(),
             read_labels: self.read_labels.clone(),
-            escalations: self.escalations.clone(),
+            escalations: None,
         }
     }
 }
