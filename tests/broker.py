@@ -45,6 +45,7 @@ class Broker:
     folder: Path
     settings: str = ""
     port: int = field(default_factory=free_port)
+    host: str = "127.0.0.1"
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -55,7 +56,7 @@ class Broker:
         path = self.folder / "nats.conf"
         store = self.folder / "jetstream"
         path.write_text(
-            f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{store}" }}\n'
+            f'listen: "{self.host}:{self.port}"\njetstream {{ store_dir: "{store}" }}\n'
             f"{self.settings}"
         )
         with (self.folder / "nats.log").open("ab") as log:
@@ -97,6 +98,7 @@ class Message:
     subject: str
     headers: dict[str, str]
     data: bytes
+    reply: str = ""
 
 
 class Client:
@@ -137,11 +139,12 @@ class Client:
                 self.send(b"PONG\r\n")
             if words[0] == "MSG":
                 data = self.file.read(int(words[-1]) + 2)[:-2]
-                return Message(words[1], {}, data)
+                return Message(words[1], {}, data, words[3] if len(words) == 5 else "")
             if words[0] == "HMSG":
                 whole = self.file.read(int(words[-1]) + 2)[:-2]
                 head, data = whole[: int(words[-2])], whole[int(words[-2]) :]
-                return Message(words[1], read_headers(head), data)
+                reply = words[3] if len(words) == 6 else ""
+                return Message(words[1], read_headers(head), data, reply)
 
     def ask(self, subject: str, question: object) -> dict:
         inbox = f"_INBOX.test{self.number}"

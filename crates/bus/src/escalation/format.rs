@@ -65,6 +65,16 @@ pub struct RowAnswer {
     pub uncertainty: f64,
 }
 
+impl RowAnswer {
+    /// Whether a model with so many classes can have said it.
+    pub(super) fn is_of(&self, class_count: usize) -> bool {
+        let Self { label, guess, confidence, uncertainty } = *self;
+        usize::from(label.max(guess)) < class_count
+            && (0.0..=1.0).contains(&confidence)
+            && !uncertainty.is_nan()
+    }
+}
+
 /// Why a message is none of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FormatError {
@@ -320,6 +330,17 @@ mod tests {
         assert_eq!((answer.status, answer.rows), (Status::Answered, rows.to_vec()));
         assert_eq!(answer.spent, Duration::from_micros(300));
         assert_eq!(read_answer(&[1, 9, 0, 0, 0, 0, 0, 0]), Err(FormatError::Status(9)));
+    }
+
+    #[test]
+    fn an_answer_that_no_model_gives_is_seen() {
+        let row = RowAnswer { label: 2, guess: 1, confidence: 0.5, uncertainty: f64::INFINITY };
+        assert!(row.is_of(3) && !row.is_of(2));
+        assert!(!RowAnswer { guess: 3, ..row }.is_of(3));
+        for confidence in [f64::NAN, f64::INFINITY, -0.1, 1.1] {
+            assert!(!RowAnswer { confidence, ..row }.is_of(3), "{confidence}");
+        }
+        assert!(!RowAnswer { uncertainty: f64::NAN, ..row }.is_of(3));
     }
 
     #[test]

@@ -113,10 +113,16 @@ impl Escalations {
         store.count_by("escalations", Box::new(move || tally.counts()));
     }
 
-    /// The end for a thread that keeps flows, whose rows are for workers with this model. A row
-    /// has to be answered within the deadline; at most so many are under way.
+    /// The end for a thread that keeps flows, whose rows are for workers with this model, which
+    /// distinguishes so many classes. A row has to be answered within the deadline; at most so many
+    /// are under way.
     #[must_use]
-    pub fn asker(self: &Arc<Self>, model: &str, deadline: Duration, rows_max: usize) -> Asker {
+    pub fn asker(
+        self: &Arc<Self>,
+        (model, class_count): (&str, usize),
+        deadline: Duration,
+        rows_max: usize,
+    ) -> Asker {
         let (to, answers) = mpsc::channel();
         let mut askers = self.askers.lock().unwrap_or_else(PoisonError::into_inner);
         let inbox = format!("{}.{}", self.inbox, askers.len());
@@ -127,6 +133,7 @@ impl Escalations {
         Asker {
             shared: Arc::clone(self),
             model: model.to_owned(),
+            class_count,
             inbox,
             deadline,
             rows_max,
@@ -281,6 +288,7 @@ struct Sent {
 pub struct Asker {
     shared: Arc<Escalations>,
     model: String,
+    class_count: usize,
     inbox: String,
     deadline: Duration,
     rows_max: usize,
@@ -411,7 +419,11 @@ impl Asker {
         else {
             return tally.note_unexpected();
         };
-        let fits = |answer: &Answer| answer.rows.len() == sent.rows.len();
+        let class_count = self.class_count;
+        let fits = |answer: &Answer| {
+            answer.rows.len() == sent.rows.len()
+                && answer.rows.iter().all(|row| row.is_of(class_count))
+        };
         let answer = answer.filter(|answer| outcome == Outcome::Answered && fits(answer));
         let outcome = match (&answer, outcome) {
             (None, Outcome::Answered) => Outcome::Refused,

@@ -124,8 +124,8 @@ impl Workers {
     /// The later stages of a model, for one of so many threads that share the flows.
     fn stages(self, to: &Arc<Escalations>, cascade: &Cascade, part_count: usize) -> WorkerStages {
         let rows_max = self.under_way_max.div_ceil(part_count);
-        let asker = to.asker(cascade.id(), duration(self.deadline), rows_max);
-        WorkerStages::new(asker, cascade.classes().len())
+        let model = (cascade.id(), cascade.classes().len());
+        WorkerStages::new(to.asker(model, duration(self.deadline), rows_max))
     }
 }
 

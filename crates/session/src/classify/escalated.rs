@@ -17,15 +17,12 @@ pub(super) const UNDER_WAY_MAX: usize = 4096;
 /// Asks workers for a thread that keeps flows.
 pub(super) struct WorkerStages {
     asker: Asker,
-    class_count: u16,
     outcomes: Vec<RowOutcome>,
 }
 
 impl WorkerStages {
-    /// `class_count` are the classes that answers may name.
-    pub(super) fn new(asker: Asker, class_count: usize) -> Self {
-        let class_count = u16::try_from(class_count).unwrap_or(u16::MAX);
-        Self { asker, class_count, outcomes: Vec::new() }
+    pub(super) const fn new(asker: Asker) -> Self {
+        Self { asker, outcomes: Vec::new() }
     }
 }
 
@@ -35,11 +32,10 @@ fn partition(key: &FlowKey) -> u16 {
     (key.key_hash(HashSeed::new(0)) % u64::from(PARTITION_COUNT)) as u16
 }
 
-/// An answer by the sensor's own types, if its classes are those of the model.
-fn answer(row: RowAnswer, class_count: u16) -> Option<Answer> {
+/// An answer by the sensor's own types.
+const fn answer(row: RowAnswer) -> Answer {
     let RowAnswer { label, guess, confidence, uncertainty } = row;
-    let is_ours = label.max(guess) < class_count && !confidence.is_nan();
-    is_ours.then_some(Answer { label, guess, confidence, uncertainty })
+    Answer { label, guess, confidence, uncertainty }
 }
 
 impl AskElsewhere for WorkerStages {
@@ -59,11 +55,10 @@ impl AskElsewhere for WorkerStages {
 
     fn take(&mut self, waits: bool, outcomes: &mut Vec<StageOutcome>) {
         self.asker.take(waits, &mut self.outcomes);
-        let class_count = self.class_count;
         outcomes.extend(self.outcomes.drain(..).map(|one| StageOutcome {
             place: one.place,
             stage: one.stage.into(),
-            answer: one.answer.and_then(|row| answer(row, class_count)),
+            answer: one.answer.map(answer),
         }));
     }
 
@@ -84,18 +79,4 @@ pub(crate) fn evidence_of(given: Evidence) -> evidence::Evidence {
 /// The same time for who is not ours.
 pub(super) fn duration(span: Span) -> Duration {
     Duration::from_nanos(u64::try_from(span.as_ns()).unwrap_or(0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_of_classes_that_the_model_has_not_is_none() {
-        let row = RowAnswer { label: 2, guess: 1, confidence: 0.5, uncertainty: 0.5 };
-        assert!(answer(row, 3).is_some());
-        assert!(answer(row, 2).is_none());
-        assert!(answer(RowAnswer { guess: 9, ..row }, 3).is_none());
-        assert!(answer(RowAnswer { confidence: f64::NAN, ..row }, 3).is_none());
-    }
 }
