@@ -45,7 +45,7 @@ impl ClassifyOptions {
         let consumer_count = within("consumers", self.consumers, 1, CONSUMERS_MAX)?;
         let (least, most) = KEY_COUNTS.into_inner();
         let hosts_max = within("hosts_max", self.hosts_max, least, most)?;
-        Ok(Options { waiting_max, consumer_count, hosts_max, is_live })
+        Ok(Options { waiting_max, consumer_count, hosts_max, is_live, version: 0 })
     }
 
     /// What rows are of, where this model and the other options have such rows.
