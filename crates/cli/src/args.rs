@@ -103,7 +103,7 @@ pub enum Command {
     Eval(EvalArguments),
     /// Collect flows that a model is least certain of, to label them and train it again
     ///
-    /// Needs the Python package; docs/guide/feedback.md. `wirelens feedback --help` has all options.
+    /// Needs the Python package; docs/guide/feedback.md. `wirelens feedback --help` has more.
     #[command(after_help = "Examples:
   wirelens feedback -r captures/ --model services -n 200 -o feedback
   wirelens feedback --verdicts verdicts.parquet --model services -o feedback")]

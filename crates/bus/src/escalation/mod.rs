@@ -2,9 +2,9 @@
 //!
 //! A sensor's rows wait for nothing but the next pause of its packets, go out together by partition
 //! of flows, and are under way for at most their deadline. A worker answers with what the sensor's
-//! own stage would have said. What is not answered in time is the sensor's to decide; an answer that
-//! comes later, or twice, is counted and goes nowhere. `docs/specs/messages.md` specifies subjects
-//! and bytes.
+//! own stage would have said. What is not answered in time is the sensor's to decide; an answer
+//! that comes later, or twice, is counted and goes nowhere. `docs/specs/messages.md` specifies
+//! subjects and bytes.
 
 mod format;
 mod sensor;

@@ -1,8 +1,8 @@
 //! Stages after the first that are computed elsewhere, such as on other machines.
 //!
-//! What a stage looks at of a flow is sent as plain bytes and numbers, so that whoever computes the
-//! stage needs nothing but the same cascade: [`StageRows`] there gives the answer that would have
-//! been given here. An answer may also not come; whoever asks decides when it is too late.
+//! What a stage looks at of a flow is sent as plain bytes and numbers, so that the other side needs
+//! nothing but the same cascade: [`StageRows`] there gives the answer that would have been given
+//! here. An answer may also not come; who asks decides when it is too late.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct StageRow<'a> {
     pub evidence: Option<Evidence>,
 }
 
-/// What came of a row that was taken.
+/// The outcome of a row that was taken.
 #[derive(Clone, Copy, Debug)]
 pub struct StageOutcome {
     /// By what its flow is known to who asked.

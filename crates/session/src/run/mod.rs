@@ -4,6 +4,7 @@
 //! its inputs and outputs open.
 
 mod alerting;
+mod app_plan;
 mod besides;
 mod counted;
 mod driving;

@@ -7,25 +7,23 @@ use std::time::Duration;
 
 use alerts::Lists;
 use bus::{BusError, Escalations};
-use engine::columns::Schema;
 use engine::flow::pass::LabelKind;
 use packet::Timestamp;
 use serde::Deserialize;
-use sink::Format;
 use store::Store;
 use toml::de::{DeArray, DeTable, DeValue};
 use toml::{Spanned, Table};
 
 use super::alerting;
+pub use super::app_plan::AppPlan;
 pub(super) use super::outputs::OutputSettings;
 use super::outputs::{OutputTarget, take_output};
 use crate::application::{Clash, CombinedWants, Entry, Reading, Ready, Site, Wants};
 use crate::applications::APPLICATIONS;
-use crate::exports::{Export, Form, export};
 use crate::input::InputSettings;
 use crate::names_read;
-use crate::networks::{self, Enriching, Networks};
-use crate::outlet::{OutletWriter, TakeRows};
+use crate::networks::{self, Networks};
+use crate::outlet::TakeRows;
 use crate::page::PageSettings;
 use crate::published::NatsSettings;
 use crate::reading::{InputError, InputRequest, Inputs, OpenSources, is_same_file};
@@ -73,81 +71,6 @@ pub struct Plan {
     /// All tables as they are written, to see at a reload what was changed: made here, as whoever
     /// compares them has packets to read.
     pub(super) tables: Table,
-}
-
-/// An application that is ready to begin.
-pub struct AppPlan {
-    /// The application.
-    pub ready: Box<dyn Ready>,
-    /// The file that its rows go to; none where it has no rows, or `door` takes them.
-    pub output: Option<OutputSettings>,
-    /// Whether it has rows for which the settings name no output.
-    pub wants_door: bool,
-    /// Who takes those.
-    pub door: Option<Box<dyn TakeRows>>,
-    /// What it answers, in a line.
-    pub about: &'static str,
-    /// Who shows values of its own, which it has been given the outlet for.
-    pub shown: Option<OutletWriter>,
-    /// What its rows get besides: what is known of their addresses.
-    pub(super) enriching: Option<Enriching>,
-    /// Where it stands in the file, for what is wrong when it begins; nothing where it was asked
-    /// for by arguments.
-    pub(super) place: Option<Mistake>,
-}
-
-impl AppPlan {
-    /// An application that was asked for by arguments; its rows go nowhere yet.
-    #[must_use]
-    pub fn asked(ready: Box<dyn Ready>) -> Self {
-        Self {
-            ready,
-            output: None,
-            wants_door: false,
-            door: None,
-            about: "",
-            shown: None,
-            enriching: None,
-            place: None,
-        }
-    }
-
-    /// One that the settings have a table of, which stands there, with where its rows go.
-    fn written(
-        entry: &Entry,
-        ready: Box<dyn Ready>,
-        written: Option<OutputTarget>,
-        place: Mistake,
-    ) -> Self {
-        let wants_door = entry.has_rows && written.is_none();
-        let (place, about) = (Some(place), entry.about);
-        let one = Self { wants_door, place, about, ..Self::asked(ready) };
-        match written {
-            Some(OutputTarget::One(output)) => Self { output: Some(output), ..one },
-            Some(OutputTarget::Exported(export)) => one.exported(export),
-            None => one,
-        }
-    }
-
-    /// The columns of its rows.
-    #[must_use]
-    pub fn schema(&self, has_capture: bool) -> Schema {
-        let base = self.ready.schema(has_capture);
-        self.enriching.as_ref().map_or(base, |enriching| enriching.with(base).schema())
-    }
-
-    /// With rows as records of another tool, or in many files.
-    #[must_use]
-    pub fn exported(self, asked: Export) -> Self {
-        let (path, force) = (asked.path.clone(), asked.force);
-        let format = match asked.form {
-            Form::Rows(format) => format,
-            Form::Records(_) => Format::Jsonl,
-        };
-        let (ready, door) = export(self.ready, asked);
-        let output = Some(OutputSettings { path, format, force });
-        Self { ready, door: Some(door), output, ..self }
-    }
 }
 
 impl Plan {
