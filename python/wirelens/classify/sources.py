@@ -57,13 +57,14 @@ def _captures_source(asked: argparse.Namespace) -> Source:
         source = folder_source(asked.folders)
     else:
         column = asked.family if asked.manifest is None else None
-        captures = captures_of(asked.read)
         tables = [read_labels(table, asked.label, column) for table in _tables(asked)]
         parts = [Source([], labels, []) for labels in tables]
         labels = functools.reduce(together, parts).labels
         if asked.labels_by_mac is not None and not all(row.mac for row in labels.rows):
-            raise OptionError(f"{labels.path}: rows without mac; wanted: a hardware address in each")
-        source = Source(captures, labels, [])
+            raise OptionError(
+                f"{labels.path}: rows without mac; wanted: a hardware address in each"
+            )
+        source = Source(captures_of(asked.read), labels, [])
     named = read_families(asked.manifest, asked.family or "family") if asked.manifest else None
     families = capture_families(source.captures, named)
     return Source(source.captures, source.labels, families)

@@ -102,14 +102,15 @@ def _choice(about: Evidence) -> list[str]:
     lines = [
         "## How they were chosen",
         "",
-        "Flows are grouped by guess, protocol, server port (10,000 and more are one) and, where the "
-        "verdicts have it, the domain of the server's name. Groups take turns, the group with the "
-        "least certain flow first, each with its least certain flow. At most "
+        "Flows are grouped by guess, protocol, server port (10,000 and more are one) and, where "
+        "the verdicts have it, the domain of the server's name. Groups take turns, the group with "
+        "the least certain flow first, each with its least certain flow. At most "
         f"{request.alike} flows have the same server address, protocol, port and guess; the column "
-        "`alike` has how many such uncertain flows there were. Equally uncertain flows are drawn by "
-        f"the seed {request.seed}.",
+        "`alike` has how many such uncertain flows there were. Equally uncertain flows are drawn "
+        f"by the seed {request.seed}.",
         "",
-        f"At most {request.candidates} candidates were in memory, which does not change the choice.",
+        f"At most {request.candidates} candidates were in memory, which does not change the "
+        "choice.",
     ]
     if about.candidates.uncounted:
         lines.append(
@@ -133,8 +134,8 @@ def _privacy(about: Evidence) -> list[str]:
         return [*lines, "It has all of their payload (`--privacy full`)."]
     if needs.payload_bytes:
         lines.append(
-            f"Of the payload it has the first {needs.payload_bytes} bytes of each packet, since the "
-            "model reads them. They may hold names, such as of a DNS query."
+            f"Of the payload it has the first {needs.payload_bytes} bytes of each packet, since "
+            "the model reads them. They may hold names, such as of a DNS query."
         )
     else:
         lines.append("It has no payload: the model reads none.")

@@ -112,11 +112,11 @@ def _read(
     """Reads all verdicts, of which the candidates are kept."""
     candidates = Candidates(request.candidates, request.alike, request.seed)
     if request.read:
-        progress.tell(f"classifying {len(captures)} captures with {needs.identity}")
+        progress.tell(f"classifying {_listed(captures, 'captures')} with {needs.identity}")
         reading = Reading(of_captures(request.read, request.model))
     else:
-        progress.tell(f"reading {len(request.verdicts)} tables of verdicts")
         reading = Reading(of_tables(request.verdicts))
+        progress.tell(f"reading {_listed(request.verdicts, 'tables of verdicts')}")
     # A single capture is not named in its verdicts.
     alone = captures[0] if len(captures) == 1 else None
     for verdict in reading.asked(None if request.read else needs.identity):
@@ -126,6 +126,11 @@ def _read(
             kept = min(len(candidates), request.count)
             progress.show(kept, request.count, f"flows, {reading.seen} verdicts read")
     return reading, candidates
+
+
+def _listed(paths: Sequence[str | Path], what: str) -> str:
+    """One by its name, more by their number."""
+    return str(paths[0]) if len(paths) == 1 else f"{len(paths)} {what}"
 
 
 def _check_read(request: Request, needs: ModelNeeds, reading: Reading) -> None:

@@ -34,7 +34,7 @@ def ends_of(protocol: str, src: str, src_port: int | None, dst: str, dst_port: i
 
 
 @dataclass
-class _Wanted:
+class _ChosenFlow:
     """A chosen flow, and what was found of it."""
 
     row: int
@@ -64,10 +64,10 @@ def write(
 
     `payload_bytes` of each packet's payload are kept; with None all of it.
     """
-    wanted: dict[Ends, list[_Wanted]] = {}
+    wanted: dict[Ends, list[_ChosenFlow]] = {}
     for row, one in enumerate(chosen, start=1):
         ends = ends_of(one.protocol, one.src_ip, one.src_port, one.dst_ip, one.dst_port)
-        wanted.setdefault(ends, []).append(_Wanted(row, one))
+        wanted.setdefault(ends, []).append(_ChosenFlow(row, one))
     for flows in wanted.values():
         flows.sort(key=lambda flow: flow.verdict.first_ns or 0)
     frame_len = _FRAME_BYTES_MAX if payload_bytes is None else _HEADER_BYTES_MAX + payload_bytes
@@ -81,7 +81,7 @@ def write(
             frames = batch.column("frame") if hits else []
             lens = batch.column("wire_len") if hits else []
             for hit in hits:
-                frame = frames[hit.index]
+                frame = frames[hit.place]
                 start = packet_at(frame, hit.src, hit.dst)
                 if start is None:
                     done.headless += 1
@@ -90,37 +90,39 @@ def write(
                 packet = packet[: packet_len(packet, payload_bytes)]
                 done.packets += 1
                 done.flows += hit.is_first
-                _write_packet(out, hit, packet, lens[hit.index] - start)
+                _write_packet(out, hit, packet, lens[hit.place] - start)
             yield done
 
 
 class _Hit(NamedTuple):
     """A packet of a chosen flow."""
 
-    index: int
-    flow: _Wanted
+    place: int
+    flow: _ChosenFlow
     is_first: bool
     time_ns: int
     src: str
     dst: str
 
 
-def _hits(batch: Batch, wanted: Mapping[Ends, Sequence[_Wanted]], needs: ModelNeeds) -> list[_Hit]:
+def _hits(
+    batch: Batch, wanted: Mapping[Ends, Sequence[_ChosenFlow]], needs: ModelNeeds
+) -> list[_Hit]:
     """The packets of a batch that are wanted."""
     columns = ("time_ns", "protocol", "src_ip", "src_port", "dst_ip", "dst_port")
     found = []
     keys = zip(*(batch.column(name) for name in columns), strict=True)
-    for index, (time_ns, protocol, src, src_port, dst, dst_port) in enumerate(keys):
+    for place, (time_ns, protocol, src, src_port, dst, dst_port) in enumerate(keys):
         if protocol is None or src is None or dst is None:
             continue
         flows = wanted.get(ends_of(protocol, src, src_port, dst, dst_port))
         flow = None if flows is None else _flow_at(flows, time_ns or 0, needs)
         if flow is not None:
-            found.append(_Hit(index, flow, flow.found == 1, time_ns or 0, src, dst))
+            found.append(_Hit(place, flow, flow.found == 1, time_ns or 0, src, dst))
     return found
 
 
-def _flow_at(flows: Sequence[_Wanted], time_ns: int, needs: ModelNeeds) -> _Wanted | None:
+def _flow_at(flows: Sequence[_ChosenFlow], time_ns: int, needs: ModelNeeds) -> _ChosenFlow | None:
     """The flow of a packet, if it is one of the first that are wanted; it counts then."""
     begun = [flow for flow in flows if (flow.verdict.first_ns or 0) <= time_ns]
     flow = begun[-1] if begun else None

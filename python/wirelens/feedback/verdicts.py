@@ -5,7 +5,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -19,7 +19,6 @@ from wirelens.questions import classify_flows
 PORT_PROTOCOLS = frozenset({"tcp", "udp", "dccp", "sctp", "udplite"})
 # As in training: a client's port is seldom below, a server's seldom above.
 _CLIENT_PORTS_MIN = 10_000
-_CSV_FIELD_MAX = 1 << 20
 _MADE_BY = "wirelens classify"
 
 
@@ -124,23 +123,22 @@ def of_captures(read: Sequence[Path], model: str) -> Iterator[Verdict]:
     """Classifies captures."""
     pick = attrgetter(*_REQUIRED)
     for row in classify_flows([os.fspath(path) for path in read], model):
-        yield Verdict(*pick(row), getattr(row, "capture", None))
+        yield Verdict._make((*pick(row), getattr(row, "capture", None), None))
 
 
 def of_tables(paths: Sequence[Path]) -> Iterator[Verdict]:
-    """Reads tables of verdicts, row by row."""
+    """Reads tables of verdicts, row by row; all are there before the first is read."""
+    for path in paths:
+        if not path.is_file():
+            raise OptionError(f"{path}: no such file; wanted: a table that `{_MADE_BY}` wrote")
+        if path.suffix not in _READERS:
+            raise OptionError(f"{path}: suffix {path.suffix!r}; wanted: .jsonl, .csv or .parquet")
     return itertools.chain.from_iterable(map(_of_table, paths))
 
 
 def _of_table(path: Path) -> Iterator[Verdict]:
-    if not path.is_file():
-        raise OptionError(f"{path}: no such file; wanted: a table that `{_MADE_BY}` wrote")
-    readers = {".jsonl": _json_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
-    reader = readers.get(path.suffix)
-    if reader is None:
-        raise OptionError(f"{path}: suffix {path.suffix!r}; wanted: .jsonl, .csv or .parquet")
     try:
-        for line, row in enumerate(reader(path), start=1):
+        for line, row in enumerate(_READERS[path.suffix](path), start=1):
             if line == 1:
                 _check_columns(path, row)
             yield _verdict(path, line, row)
@@ -174,7 +172,6 @@ def _json_rows(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _csv_rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    csv.field_size_limit(_CSV_FIELD_MAX)
     with path.open(newline="", encoding="utf-8-sig") as text:
         try:
             yield from csv.DictReader(text)
@@ -203,14 +200,21 @@ def _parquet_rows(path: Path) -> Iterator[Mapping[str, Any]]:
         raise OptionError(f"{path}: {error}; wanted: a Parquet file of verdicts") from error
 
 
+_READERS: dict[str, Callable[[Path], Iterator[Mapping[str, Any]]]] = {
+    ".jsonl": _json_rows, ".csv": _csv_rows, ".parquet": _parquet_rows,
+}  # fmt: skip
+
+
 def _verdict(path: Path, line: int, row: Mapping[str, Any]) -> Verdict:
     values: dict[str, Any] = {name: row.get(name) for name in Verdict._fields}
     try:
         for name in _WHOLE:
             values[name] = int(values[name])
-        values["first_ns"] = int(values["first_ns"]) if values["first_ns"] not in ("", None) else None
+        # Captures without timestamps have none.
+        has_time = values["first_ns"] not in ("", None)
+        values["first_ns"] = int(values["first_ns"]) if has_time else None
         values["guess_confidence"] = float(values["guess_confidence"])
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise OptionError(
             f"{path}: row {line}: {error}; wanted: whole numbers in {', '.join(_WHOLE)} and "
             "first_ns, and a probability in guess_confidence"
@@ -223,4 +227,6 @@ def _verdict(path: Path, line: int, row: Mapping[str, Any]) -> Verdict:
     for name in texts:
         if not isinstance(values[name], str):
             raise OptionError(f"{path}: row {line}: {name} {values[name]!r}; wanted: text")
-    return Verdict(**{**values, "capture": values["capture"] or None})
+    for name in ("capture", "server_name"):
+        values[name] = None if values[name] in ("", None) else str(values[name])
+    return Verdict(**values)
