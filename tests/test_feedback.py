@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -13,8 +14,8 @@ from collections import Counter
 import classify_flows
 import pytest
 import wirelens
-from command import DEMO
-from wirelens.classify.labels import read_labels
+from command import DEMO, ROOT
+from wirelens.classify.labels import protocol_number, read_labels
 from wirelens.feedback.__main__ import main
 from wirelens.feedback.choice import Candidates
 from wirelens.feedback.headers import packet_at, packet_len
@@ -163,6 +164,29 @@ def test_groups_know_servers_of_answers_and_registered_domains():
     assert domain_of("a.b.example.org.") == domain_of("example.ORG") == "example.org"
     assert domain_of("www.shop.co.uk") == "shop.co.uk"
     assert domain_of("192.0.2.1") == "192.0.2.1"
+
+
+def test_names_of_servers_part_groups_and_are_not_written(tmp_path, verdicts):
+    names = {key: f"cdn{index}.site{index % 5}.example" for index, key in enumerate(verdicts)}
+    table = tmp_path / "named.jsonl"
+    with table.open("w", encoding="utf-8") as out:
+        for key, row in verdicts.items():
+            out.write(json.dumps({**row._asdict(), "server_name": names[key]}) + "\n")
+    run("--verdicts", table, "--model", "services", "-n", 12, "-o", tmp_path / "named")
+    run("--verdicts", table_of(tmp_path / "v.jsonl", verdicts), "--model", "services", "-n", 12,
+        "-o", tmp_path / "bare")  # fmt: skip
+    assert rows_of(tmp_path / "named") != rows_of(tmp_path / "bare")
+    for path in (tmp_path / "named").iterdir():
+        assert "example" not in path.read_text(encoding="utf-8")
+
+
+def test_training_knows_every_protocol_by_the_name_that_rows_have():
+    source = (ROOT / "crates/packet/src/layers.rs").read_text(encoding="utf-8")
+    named = re.findall(r'^    [A-Z0-9_]+ = (\d+), "([a-z0-9-]+)";$', source, flags=re.MULTILINE)
+    assert len(named) > 20
+    assert {name: protocol_number(name) for _, name in named} == {
+        name: int(number) for number, name in named
+    }
 
 
 def test_packets_of_headers_give_the_same_verdicts(demo):
