@@ -57,10 +57,12 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("-r", "--read", metavar="FILE|DIR", type=Path, action="append", default=[],
         help="Captures to read: files or folders; may be given several times")  # fmt: skip
-    add("--flows", metavar="TABLE", type=Path, help="Flow labels: TSV, CSV or Parquet with the "
-        "columns protocol, src_ip, src_port, dst_ip, dst_port, the label and, optionally, file, "
-        "first_ns and last_ns; either direction matches. With only file and label, every flow of "
-        "a capture has its label; with mac and label, every flow of this device")  # fmt: skip
+    add("--flows", metavar="TABLE", type=Path, action="append", default=[], help="Flow labels: "
+        "TSV, CSV or Parquet with the columns protocol, src_ip, src_port, dst_ip, dst_port, the "
+        "label and, optionally, file, first_ns and last_ns; either direction matches. With only "
+        "file and label, every flow of a capture has its label; with mac and label, every flow of "
+        "this device. May be given several times, such as with a table of `wirelens "
+        "feedback`")  # fmt: skip
     add("--labels-by-mac", metavar="TABLE", type=Path, help="Device labels, instead of --flows: "
         "a table with mac, the label and, optionally, file; the MAC address finds the label and "
         "is not a feature")  # fmt: skip

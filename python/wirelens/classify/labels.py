@@ -36,10 +36,11 @@ _NAMES = {
 _ADDRESS_COLUMNS = ("protocol", "src_ip", "src_port", "dst_ip", "dst_port")
 # Protocols by the names that tables of flows have, beside numbers (IANA).
 _PROTOCOLS = {
-    "icmp": 1, "igmp": 2, "ipip": 4, "ipencap": 4, "tcp": 6, "egp": 8, "igp": 9, "udp": 17,
-    "dccp": 33, "ipv6": 41, "rsvp": 46, "gre": 47, "esp": 50, "ah": 51, "icmpv6": 58,
-    "icmp6": 58, "ipv6-icmp": 58, "eigrp": 88, "ospf": 89, "ospfigp": 89, "pim": 103,
-    "vrrp": 112, "l2tp": 115, "sctp": 132, "udplite": 136,
+    "hopopt": 0, "icmp": 1, "igmp": 2, "ipip": 4, "ipencap": 4, "ipv4": 4, "tcp": 6, "egp": 8,
+    "igp": 9, "udp": 17, "dccp": 33, "ipv6": 41, "ipv6-route": 43, "ipv6-frag": 44, "rsvp": 46,
+    "gre": 47, "esp": 50, "ah": 51, "icmpv6": 58, "icmp6": 58, "ipv6-icmp": 58, "ipv6-nonxt": 59,
+    "ipv6-opts": 60, "eigrp": 88, "ospf": 89, "ospfigp": 89, "pim": 103, "vrrp": 112, "l2tp": 115,
+    "sctp": 132, "mobility-header": 135, "udplite": 136, "hip": 139, "shim6": 140,
 }  # fmt: skip
 # Protocols whose ports are ports; of others what a table has in their place is not compared.
 _WITH_PORTS = frozenset({6, 17, 33, 132, 136})

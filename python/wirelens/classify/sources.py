@@ -1,6 +1,7 @@
 """Labelled flows from what was typed: captures with a table, folders of classes, testbed's runs."""
 
 import argparse
+import functools
 from pathlib import Path
 
 from wirelens.classify.dataset import (
@@ -18,10 +19,9 @@ from wirelens.errors import OptionError
 
 def source_of(asked: argparse.Namespace) -> Source:
     """Labelled flows, wherever they were said to be."""
-    table = asked.flows or asked.labels_by_mac
-    if asked.flows is not None and asked.labels_by_mac is not None:
+    if asked.flows and asked.labels_by_mac is not None:
         raise OptionError("--labels-by-mac with --flows; wanted: one (--flows may have mac)")
-    has_table, has_folders = table is not None, asked.folders is not None
+    has_table, has_folders = bool(_tables(asked)), asked.folders is not None
     has_one = has_table != has_folders or (asked.testbed is not None and not has_table)
     if (has_table and has_folders) or not has_one or bool(asked.read) != has_table:
         raise OptionError(
@@ -37,6 +37,12 @@ def source_of(asked: argparse.Namespace) -> Source:
     return source if asked.classes is None else renamed(source, _read_classes(asked.classes))
 
 
+def _tables(asked: argparse.Namespace) -> list[Path]:
+    """The tables of labels, whichever kind was given."""
+    by_mac = asked.labels_by_mac
+    return [*asked.flows, *([] if by_mac is None else [by_mac])]
+
+
 def _read_classes(path: Path) -> dict[str, str]:
     """What labels are called as classes."""
     rows = read_table(path)
@@ -50,11 +56,14 @@ def _captures_source(asked: argparse.Namespace) -> Source:
     if asked.folders is not None:
         source = folder_source(asked.folders)
     else:
-        table = asked.flows or asked.labels_by_mac
         column = asked.family if asked.manifest is None else None
-        labels = read_labels(table, asked.label, column)
+        tables = [read_labels(table, asked.label, column) for table in _tables(asked)]
+        parts = [Source([], labels, []) for labels in tables]
+        labels = functools.reduce(together, parts).labels
         if asked.labels_by_mac is not None and not all(row.mac for row in labels.rows):
-            raise OptionError(f"{table}: rows without mac; wanted: a hardware address in each")
+            raise OptionError(
+                f"{labels.path}: rows without mac; wanted: a hardware address in each"
+            )
         source = Source(captures_of(asked.read), labels, [])
     named = read_families(asked.manifest, asked.family or "family") if asked.manifest else None
     families = capture_families(source.captures, named)

@@ -1,0 +1,1 @@
+"""The uncertain flows that are most worth a label: what `wirelens feedback` collects."""
