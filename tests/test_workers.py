@@ -1,5 +1,6 @@
 """Stages that workers compute over NATS: the same rows, and one for each flow whatever ends."""
 
+import json
 import os
 import re
 import signal
@@ -10,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from broker import free_port
+from broker import Client, free_port
 from captures import Frame, write_pcap
 from command import wirelens
 from lab import (
@@ -87,6 +88,20 @@ def test_two_workers_share_the_flows_by_partition(tmp_path: Path, local: list[Fl
         assert rows_of(tmp_path) == local
         shares = [worker.end().rows for worker in workers]
         assert min(shares) > 0 and sum(shares) == ESCALATED_COUNT
+
+
+def test_the_first_rows_of_a_run_are_answered(tmp_path: Path) -> None:
+    """Packets are read as soon as the broker is reached: a few flows, in many short runs."""
+    capture = tmp_path / "few.pcap"
+    frames = flow_frames(5, PORT)
+    write_pcap(capture, (Frame(10**18 + at, frame, len(frame)) for at, frame in enumerate(frames)))
+    with server_in(tmp_path) as server, Worker(tmp_path, server.address):
+        server.wait_for_workers(1)
+        path = settings(tmp_path, server.address, read=capture)
+        for _ in range(40):
+            ran = wirelens("run", "-q", "-c", path)
+            assert ran.status == 0, ran.stderr
+            assert [row["stage"] for row in rows_of(tmp_path)] == ["slow"] * 5
 
 
 def test_more_rows_than_may_be_under_way_are_waited_for_in_captures(tmp_path: Path) -> None:
@@ -178,6 +193,28 @@ def test_a_worker_that_joins_later_is_used(tmp_path: Path, local: list[Flow]) ->
         assert seen["no_worker"] > 0 and seen["answered"] > 0
         assert len(unanswered(rows)) == seen["no_worker"]
         assert sum(seen.values()) == ESCALATED_COUNT
+
+
+def test_metrics_messages_have_the_counts(tmp_path: Path) -> None:
+    """Those of the last message are those of /metrics, which alone has histograms."""
+    with server_in(tmp_path) as server, Client(server.port) as client:
+        client.subscribe("wirelens.v1.metrics.>")
+        path = settings(tmp_path, server.address)
+        path.write_text(f'{path.read_text()}metrics-every = "1s"\n')
+        with running(tmp_path, "-q", "-c", path) as run:
+            scrape = wait_for_end(run, tmp_path)
+            # The first one may have been sent before the end.
+            last = [json.loads(client.next().data) for _ in range(2)][-1]
+            run.end()
+    counts = [one for one in last["counts"] if one["application"] == "escalations"]
+    assert {one["name"] for one in counts} == {
+        "rows", "rows_under_way", "messages", "messages_repeated", "answers_unexpected",
+        "connected",
+    }  # fmt: skip
+    rows = {one["labels"]["outcome"]: one["value"] for one in counts if one["name"] == "rows"}
+    assert {outcome: value for outcome, value in rows.items() if value} == outcomes(scrape)
+    assert scrape.sum("wirelens_escalations_answer_seconds_count") == 0
+    assert scrape.sum("wirelens_escalations_connected") == 1
 
 
 def test_a_broker_that_is_killed_is_outlived(tmp_path: Path, local: list[Flow]) -> None:

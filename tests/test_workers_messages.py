@@ -274,23 +274,23 @@ def test_an_answer_after_the_deadline_is_dropped(tmp_path: Path, local: list[Flo
 
 
 def test_answers_of_a_stranger_are_dropped(tmp_path: Path, local: list[Flow]) -> None:
-    """To numbers, askers and words that the sensor never used, beside the right ones."""
+    """To numbers, askers and words that the sensor never used, in addition to the right ones."""
     with server_in(tmp_path) as server, Worker(tmp_path, server.address, "-q"):
         server.wait_for_workers(1)
-        with FakeSpy(server.port) as spy:
+        with Stranger(server.port) as stranger:
             path = settings(tmp_path, server.address)
             with running(tmp_path, "-q", "-c", path, "--pace", "20") as run:
                 scrape = wait_for_end(run, tmp_path)
                 run.end()
-    assert spy.sent > 100
+    assert stranger.sent > 100
     assert outcomes(scrape) == {"answered": ESCALATED_COUNT}
     # The last ones may come when the run is over.
-    assert spy.sent // 2 < count(scrape, "answers_unexpected_total") <= spy.sent
+    assert stranger.sent // 2 < count(scrape, "answers_unexpected_total") <= stranger.sent
     key = json.dumps
     assert sorted(map(key, rows_of(tmp_path))) == sorted(map(key, local))
 
 
-class FakeSpy(FakeWorker):
+class Stranger(FakeWorker):
     """Hears what workers hear, and answers what no one asked."""
 
     GROUP = ""
