@@ -28,6 +28,7 @@ from lab import (
 )
 from scraped import Scrape, parsed, running
 from workers import (
+    FakeWorker,
     Flow,
     Server,
     Worker,
@@ -50,6 +51,8 @@ ESCALATED_COUNT = 49
 # three packets of each.
 PORT = 33_440
 PACKETS = 3
+# A machine that is busy answers later than in 200 ms.
+PATIENT = 'deadline = "5s"\n'
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +72,7 @@ def test_a_worker_answers_what_the_sensor_would_have_said(
 ) -> None:
     with server_in(tmp_path) as server, Worker(tmp_path, server.address) as worker:
         server.wait_for_workers(1)
-        ran = wirelens("run", "-c", settings(tmp_path, server.address))
+        ran = wirelens("run", "-c", settings(tmp_path, server.address, PATIENT))
         assert ran.status == 0 and "not answered" not in ran.stderr, ran.stderr
         assert rows_of(tmp_path) == local
         summary = worker.end()
@@ -80,10 +83,10 @@ def test_two_workers_share_the_flows_by_partition(tmp_path: Path, local: list[Fl
     with server_in(tmp_path) as server, ExitStack() as stack:
         workers = [
             stack.enter_context(Worker(tmp_path, server.address, "--partitions", partitions))
-            for partitions in ("0-7", "8-15")
+            for partitions in ("0-1", "2-3")
         ]
-        server.wait_for_workers(2)
-        ran = wirelens("run", "-q", "-c", settings(tmp_path, server.address))
+        server.wait_for_workers(2, subjects=2)
+        ran = wirelens("run", "-q", "-c", settings(tmp_path, server.address, PATIENT))
         assert ran.status == 0, ran.stderr
         assert rows_of(tmp_path) == local
         shares = [worker.end().rows for worker in workers]
@@ -97,7 +100,7 @@ def test_the_first_rows_of_a_run_are_answered(tmp_path: Path) -> None:
     write_pcap(capture, (Frame(10**18 + at, frame, len(frame)) for at, frame in enumerate(frames)))
     with server_in(tmp_path) as server, Worker(tmp_path, server.address):
         server.wait_for_workers(1)
-        path = settings(tmp_path, server.address, read=capture)
+        path = settings(tmp_path, server.address, PATIENT, read=capture)
         for _ in range(40):
             ran = wirelens("run", "-q", "-c", path)
             assert ran.status == 0, ran.stderr
@@ -113,13 +116,29 @@ def test_more_rows_than_may_be_under_way_are_waited_for_in_captures(tmp_path: Pa
     assert len(escalated(wanted)) > 4_900
     with server_in(tmp_path) as server, Worker(tmp_path, server.address, "-q"):
         server.wait_for_workers(1)
-        more = "under-way-max = 1000\n"
+        more = f"under-way-max = 1000\n{PATIENT}"
         path = settings(tmp_path, server.address, more, read=capture)
         ran = wirelens("run", "-q", "-c", path)
         assert ran.status == 0, ran.stderr
         rows = rows_of(tmp_path)
         assert len(unanswered(rows)) == 0
         assert in_order(rows) == in_order(wanted)
+
+
+def test_an_interrupt_does_not_wait_for_workers_that_are_silent(
+    tmp_path: Path, local: list[Flow]
+) -> None:
+    with server_in(tmp_path) as server, FakeWorker(server.port, lambda _: []) as silent:
+        path = settings(tmp_path, server.address, 'deadline = "50s"\n')
+        with running(tmp_path, "-q", "-c", path) as run:
+            wait_until(lambda: bool(silent.seen), "rows are with the worker")
+            began = time.monotonic()
+            run.end()
+            assert time.monotonic() - began < 10
+        rows = rows_of(tmp_path)
+        known = {(row["community_id"], row["first_ns"]) for row in local}
+        flows = [(row["community_id"], row["first_ns"]) for row in rows]
+        assert len(flows) == len(set(flows)) and set(flows) <= known and unanswered(rows)
 
 
 def test_without_workers_the_stage_before_decides(tmp_path: Path, local: list[Flow]) -> None:
@@ -151,7 +170,7 @@ def test_a_worker_that_is_killed_takes_no_flow_with_it(tmp_path: Path, local: li
         Worker(tmp_path, server.address) as second,
     ):
         server.wait_for_workers(2)
-        path = settings(tmp_path, server.address, 'deadline = "6s"\n')
+        path = settings(tmp_path, server.address, 'deadline = "12s"\n')
         with running(tmp_path, "-q", "-c", path, "--pace", "10") as run:
             first.process.send_signal(signal.SIGSTOP)
             # Answers of the other one take milliseconds.

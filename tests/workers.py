@@ -79,16 +79,17 @@ class Server(Broker):
         self.monitor = free_port()
         super().__init__(folder, f'http: "127.0.0.1:{self.monitor}"\n{more}', host=host)
 
-    def subscribers(self) -> int:
-        """Connections that take escalations."""
+    def subscribers(self, subjects: int = 1) -> int:
+        """Connections that take escalations of so many subjects."""
         address = f"http://127.0.0.1:{self.monitor}/connz?subs=1"
         with urllib.request.urlopen(address, timeout=10) as answer:
             connections = json.load(answer)["connections"]
         lists = [one.get("subscriptions_list", []) for one in connections]
-        return sum(any(".escalations." in subject for subject in one) for one in lists)
+        counts = [sum(".escalations." in subject for subject in one) for one in lists]
+        return sum(found >= subjects for found in counts)
 
-    def wait_for_workers(self, count: int) -> None:
-        wait_until(lambda: self.subscribers() == count, f"{count} workers")
+    def wait_for_workers(self, count: int, subjects: int = 1) -> None:
+        wait_until(lambda: self.subscribers(subjects) == count, f"{count} workers")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ use crate::run::tell_line;
 #[command(after_help = "Examples:
   wirelens worker --model services
   wirelens worker --model services --server nats://broker:4222 --threads 4
-  wirelens worker --model ./campus -c wirelens.toml --partitions 0-7
+  wirelens worker --model ./campus -c wirelens.toml --partitions 0-1
 
 Sensors with workers = true in [classify] send the flows that their first stage is not sure of.
 Workers with the same model share them, join and leave at any time. docs/guide/workers.md")]
@@ -36,7 +36,7 @@ pub struct WorkerArguments {
     #[arg(long, value_name = "N", default_value = "1")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
-    /// Parts of the flows to take, of 0 to 15 [default: all]
+    /// Parts of the flows to take, of 0 to 3 [default: all]
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_partitions)]
     pub partitions: Option<RangeInclusive<u16>>,
     /// Print no summary; errors are still printed

@@ -53,7 +53,7 @@ pub struct WorkerRequest {
     pub tell: fn(&str),
 }
 
-/// Reads which parts of the flows a worker takes: `3` or `0-7`.
+/// Reads which parts of the flows a worker takes: `3` or `0-1`.
 ///
 /// # Errors
 /// What was wanted.
@@ -61,7 +61,7 @@ pub fn parse_partitions(text: &str) -> Result<RangeInclusive<u16>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let parts = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
     let parts = parts.filter(|(first, last)| first <= last && PARTITIONS.contains(last));
-    let wanted = || String::from("wanted one of 0 to 15, or a range such as 0-7");
+    let wanted = || String::from("wanted one of 0 to 3, or a range such as 0-1");
     parts.map(|(first, last)| first..=last).ok_or_else(wanted)
 }
 
@@ -147,7 +147,7 @@ pub fn run(
         monotonic: request.monotonic,
         tell: request.tell,
     };
-    (request.tell)(&format!("model {}, {thread_count} threads", cascade.id()));
+    (request.tell)(&format!("model {}, threads: {thread_count}", cascade.id()));
     let model = || Model::new(Arc::clone(&cascade));
     Worker::new(options).run(model, ends).map_err(WorkerError::Bus)
 }
@@ -230,8 +230,8 @@ mod tests {
     #[test]
     fn partitions_are_one_or_a_range() {
         assert_eq!(parse_partitions("3"), Ok(3..=3));
-        assert_eq!(parse_partitions("0-15"), Ok(0..=15));
-        for wrong in ["", "-", "16", "4-3", "0-16", "a-b", "0-7-9"] {
+        assert_eq!(parse_partitions("0-3"), Ok(PARTITIONS));
+        for wrong in ["", "-", "4", "3-2", "0-4", "a-b", "0-1-2"] {
             assert!(parse_partitions(wrong).is_err(), "{wrong}");
         }
     }

@@ -15,8 +15,9 @@ pub use format::{Evidence, RowAnswer, RowFields};
 pub use sensor::{Asker, EscalationOptions, Escalations, RowOutcome};
 pub use worker::{AnswerRows, Worker, WorkerCounts, WorkerOptions};
 
-/// Parts of the flows: each has a subject of its own, so that workers can share them.
-pub const PARTITION_COUNT: u16 = 16;
+/// Parts of the flows: each has a subject of its own, so that workers can share them. A message has
+/// rows of one part, and a sensor's time goes by messages: more parts cost more.
+pub const PARTITION_COUNT: u16 = 4;
 
 /// Where rows of a part of the flows go, for workers that have this model.
 fn subject(prefix: &str, model: &str, partition: &str) -> String {

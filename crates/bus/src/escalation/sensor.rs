@@ -1,6 +1,7 @@
 //! The sensor's end: rows that go out, answers that come back, and deadlines.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -25,6 +26,12 @@ const MESSAGE_LEN: usize = 128 << 10;
 
 /// Messages on their way to the connection at most, of all threads that keep flows.
 const PARCELS_MAX: usize = 1024;
+
+/// What is under way when the run is to end has so long, if its deadline is later.
+const STOP_WITHIN: Duration = Duration::from_secs(1);
+
+/// Who waits for answers looks so often whether the run is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What a sensor escalates, and how.
 #[derive(Clone, Debug)]
@@ -53,6 +60,8 @@ struct Parcel {
 /// What came for a message that was sent.
 struct Arrival {
     number: u64,
+    /// When it came: who asked may be busy for longer.
+    at: Duration,
     /// None where no worker heard it, or the answer is none.
     answer: Option<Answer>,
     outcome: Outcome,
@@ -85,6 +94,7 @@ impl Escalations {
             inbox: inbox.clone(),
             tally: Arc::clone(&tally),
             askers: Arc::clone(&askers),
+            monotonic: options.monotonic,
         };
         let runtime = runtime().map_err(BusError::Start)?;
         let first = runtime.block_on(ends.open());
@@ -115,13 +125,14 @@ impl Escalations {
 
     /// The end for a thread that keeps flows, whose rows are for workers with this model, which
     /// distinguishes so many classes. A row has to be answered within the deadline; at most so many
-    /// are under way.
+    /// are under way. Once it is to `stop`, what is under way has a second.
     #[must_use]
     pub fn asker(
         self: &Arc<Self>,
         (model, class_count): (&str, usize),
         deadline: Duration,
         rows_max: usize,
+        stop: Arc<AtomicBool>,
     ) -> Asker {
         let (to, answers) = mpsc::channel();
         let mut askers = self.askers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,6 +148,8 @@ impl Escalations {
             inbox,
             deadline,
             rows_max,
+            stop,
+            stops_at: None,
             answers,
             building: building.collect(),
             sent: VecDeque::new(),
@@ -164,6 +177,7 @@ struct Ends {
     inbox: String,
     tally: Arc<EscalationTally>,
     askers: Arc<Mutex<Vec<Sender<Arrival>>>>,
+    monotonic: fn() -> Duration,
 }
 
 impl Ends {
@@ -177,6 +191,7 @@ impl Ends {
         let client = connect(&self.link, &self.name, &self.inbox, Arc::new(on_event)).await?;
         let inbox = client.subscribe(format!("{}.*.*", self.inbox)).await;
         let inbox = inbox.map_err(|error| OpenError::Away(error.to_string()))?;
+        self.tally.note_connected();
         Ok((client, inbox))
     }
 
@@ -219,7 +234,7 @@ impl Ends {
 
     /// Passes an answer to who asked. What is no answer to anyone is counted.
     fn deliver(&self, message: &Message) {
-        let arrival = arrival(message, &self.inbox);
+        let arrival = arrival(message, &self.inbox, (self.monotonic)());
         let askers = self.askers.lock().unwrap_or_else(PoisonError::into_inner);
         let asker = arrival.as_ref().and_then(|(asker, _)| askers.get(*asker));
         match (asker, arrival) {
@@ -239,12 +254,12 @@ async fn send(client: &Client, Parcel { subject, reply, bytes }: Parcel) {
 }
 
 /// Whose answer it is and what it says.
-fn arrival(message: &Message, inbox: &str) -> Option<(usize, Arrival)> {
+fn arrival(message: &Message, inbox: &str, at: Duration) -> Option<(usize, Arrival)> {
     let words = message.subject.strip_prefix(inbox)?.strip_prefix('.')?;
     let (asker, number) = words.split_once('.')?;
     let (asker, number) = (asker.parse().ok()?, number.parse().ok()?);
     if message.status == Some(StatusCode::NO_RESPONDERS) {
-        return Some((asker, Arrival { number, answer: None, outcome: Outcome::NoWorker }));
+        return Some((asker, Arrival { number, at, answer: None, outcome: Outcome::NoWorker }));
     }
     let answer = format::read_answer(&message.payload).ok()?;
     let outcome = match answer.status {
@@ -253,7 +268,7 @@ fn arrival(message: &Message, inbox: &str) -> Option<(usize, Arrival)> {
         Status::Late => Outcome::Late,
         Status::Busy => Outcome::Busy,
     };
-    Some((asker, Arrival { number, answer: Some(answer), outcome }))
+    Some((asker, Arrival { number, at, answer: Some(answer), outcome }))
 }
 
 /// What became of a row.
@@ -292,6 +307,9 @@ pub struct Asker {
     inbox: String,
     deadline: Duration,
     rows_max: usize,
+    stop: Arc<AtomicBool>,
+    /// From here on nothing is waited for.
+    stops_at: Option<Duration>,
     answers: Receiver<Arrival>,
     building: Vec<Building>,
     /// By number, oldest first.
@@ -411,12 +429,12 @@ impl Asker {
     }
 
     fn on_arrival(&mut self, arrival: Arrival, outcomes: &mut Vec<RowOutcome>) {
-        let Arrival { number, answer, outcome } = arrival;
+        let Arrival { number, at: came, answer, outcome } = arrival;
         let at = number.checked_sub(self.first_number).and_then(|at| usize::try_from(at).ok());
-        let now = self.now();
-        let tally = &self.shared.tally;
-        let Some(sent) = at.and_then(|at| self.sent.get_mut(at)).filter(|one| !one.rows.is_empty())
-        else {
+        let (deadline, tally) = (self.deadline, &self.shared.tally);
+        let is_open =
+            |sent: &&mut Sent| !sent.rows.is_empty() && came.saturating_sub(sent.at) < deadline;
+        let Some(sent) = at.and_then(|at| self.sent.get_mut(at)).filter(is_open) else {
             return tally.note_unexpected();
         };
         let class_count = self.class_count;
@@ -432,7 +450,7 @@ impl Asker {
         let rows = std::mem::take(&mut sent.rows);
         match &answer {
             Some(answer) => {
-                tally.note_times(now.saturating_sub(sent.at), answer.spent, rows.len());
+                tally.note_times(came.saturating_sub(sent.at), answer.spent, rows.len());
                 tally.note_well();
             }
             None => tally.note_trouble(&self.trouble(outcome)),
@@ -475,8 +493,12 @@ impl Asker {
     /// had it may be gone. Returns how long nothing of that is to be done.
     fn look_at_clock(&mut self, outcomes: &mut Vec<RowOutcome>) -> Duration {
         let now = self.now();
+        if self.stops_at.is_none() && self.stop.load(Relaxed) {
+            self.stops_at = Some(now + STOP_WITHIN);
+        }
+        let is_over = self.stops_at.is_some_and(|at| now >= at);
         while let Some(first) = self.sent.front_mut() {
-            let is_late = now.saturating_sub(first.at) >= self.deadline;
+            let is_late = is_over || now.saturating_sub(first.at) >= self.deadline;
             if !first.rows.is_empty() && !is_late {
                 break;
             }
@@ -504,6 +526,7 @@ impl Asker {
         let ends = self.sent.front().map(|first| first.at + self.deadline);
         let again = self.sent.get(again).map(|sent| sent.at + self.deadline / 2);
         let next = ends.into_iter().chain(again).min();
-        next.map_or(self.deadline, |at| at.saturating_sub(now)).max(Duration::from_micros(100))
+        let wait = next.map_or(self.deadline, |at| at.saturating_sub(now));
+        wait.clamp(Duration::from_micros(100), LOOK_EVERY)
     }
 }

@@ -121,7 +121,10 @@ impl EscalationTally {
     }
 
     pub(super) fn note_connected(&self) {
-        self.is_connected.store(true, Relaxed);
+        // Who opens the connection knows before the connection itself says so.
+        if self.is_connected.swap(true, Relaxed) {
+            return;
+        }
         let again = if self.was_connected.swap(true, Relaxed) { " again" } else { "" };
         (self.tell)(&format!("nats: escalations connected{again}"));
     }

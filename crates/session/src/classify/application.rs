@@ -7,6 +7,7 @@ use bus::Escalations;
 use classify::{Cascade, Cause, Counts, HostVerdict, Label, Options, UNKNOWN, WindowClassifier};
 use engine::columns::Schema;
 use engine::flow::pass::{LabelKind, Now};
+use engine::run::Control;
 use names::counts::Counts as NameCounts;
 use packet::{Protocol, Span};
 use serde::Deserialize;
@@ -122,10 +123,16 @@ impl Workers {
     }
 
     /// The later stages of a model, for one of so many threads that share the flows.
-    fn stages(self, to: &Arc<Escalations>, cascade: &Cascade, part_count: usize) -> WorkerStages {
+    fn stages(
+        self,
+        to: &Arc<Escalations>,
+        cascade: &Cascade,
+        part_count: usize,
+        control: &Control,
+    ) -> WorkerStages {
         let rows_max = self.under_way_max.div_ceil(part_count);
         let model = (cascade.id(), cascade.classes().len());
-        WorkerStages::new(to.asker(model, duration(self.deadline), rows_max))
+        WorkerStages::new(to.asker(model, duration(self.deadline), rows_max, control.flag()))
     }
 }
 
@@ -295,11 +302,11 @@ model = \"services\"
                 let keep = Windows::new(cascade, features, options, outside, part);
                 return Box::new(FramingLens::new(keep, (), found));
             }
-            let escalations = escalations.clone();
+            let (escalations, control) = (escalations.clone(), Arc::clone(&opening.control));
             let make: MakeClassifier = Box::new(move |cascade, options| {
                 let stages = escalations
                     .as_ref()
-                    .map(|(to, workers)| workers.stages(to, &cascade, part_count));
+                    .map(|(to, workers)| workers.stages(to, &cascade, part_count, &control));
                 let made = MarkVerdicts::default();
                 let mut made = NamedClassifier::new(cascade, options, outside.clone(), made);
                 let classifier = &mut made.by_packets;
