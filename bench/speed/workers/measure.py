@@ -5,7 +5,7 @@
 
 A broker, workers and a sensor on the loopback of a network namespace of their own, which ends with
 this process. `traffic.py` makes a capture of which all flows, 5,000 a second, go on to the last
-stage. Written are rows.jsonl, table.md and environment.json:
+stage. Written are rows.jsonl, summary.jsonl, table.md and environment.json:
 
 - live: the capture is sent to an interface in real time, with one worker and with the broker away,
   in turns, with `latency = "low"` and without. Transit is the time from the departure of a row to
@@ -42,7 +42,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import traffic
 from environment import cpu_slug, facts, first_line
-from report import FLOWS_PER_S, LATENCY, WORKERS, Row, table
+from report import FLOWS_PER_S, LATENCY, WORKERS, Row, summary, table
 
 WIRELENS = Path("target/release/wirelens")
 BROKER = Path("target/tools/nats-server")
@@ -374,6 +374,8 @@ def main() -> None:
             file.write(json.dumps(row) + "\n")
             file.flush()
             print(json.dumps(row), flush=True)
+    lines = [json.dumps(row) + "\n" for row in summary(rows)]
+    (output / "summary.jsonl").write_text("".join(lines))
     text = table(rows)
     (output / "table.md").write_text(text)
     print(text)

@@ -108,12 +108,46 @@ def throughput_table(rows: list[Row]) -> list[str]:
                 cells[2] = spread([workers_cpu_us(row) for row in of], 1)
                 cells[4] = spread(cpu_us(of_model, how))
             if how == "2 workers":
-                ones = [number(row, "wall_s") for row in of_model if row["how"] == "1 worker"]
-                gains = [one / number(two, "wall_s") for one, two in zip(ones, of, strict=True)]
-                word = verdict(statistics.median(gains), TARGETS["speedup"], False)
-                cells[3] = f"{spread(gains)}; target {TARGETS['speedup']:g}: {word}"
+                times = gains(rows, str(model))
+                word = verdict(statistics.median(times), TARGETS["speedup"], False)
+                cells[3] = f"{spread(times)}; target {TARGETS['speedup']:g}: {word}"
             out.append(f"| {model} | {how} | {' | '.join(cells)} |")
     return out
+
+
+def gains(rows: list[Row], model: str) -> list[float]:
+    """By round: how many times as fast two workers are as one."""
+    of_model = [row for row in rows if row.get("model") == model and row["case"] == "throughput"]
+    one, two = (
+        [number(row, "wall_s") for row in of_model if row["how"] == how] for how in WORKERS
+    )
+    return [first / second for first, second in zip(one, two, strict=True)]
+
+
+def summary(rows: list[Row]) -> list[Row]:
+    """What pages cite: medians over the rounds, with the least and the most."""
+    found: list[tuple[str, str, list[float]]] = []
+    for case in (*LATENCY, "paced"):
+        of_case = [row for row in rows if row["case"] == case]
+        answering = [row for row in of_case if row["how"] == "a worker"]
+        for name in ("transit_ms_p50", "transit_ms_p99"):
+            found.append((case, name, [number(row, name) for row in answering]))
+        per_message = [answered(row) / max(number(row, "messages"), 1) for row in answering]
+        found.append((case, "rows_per_message", per_message))
+        if case in LATENCY:
+            found.append((case, "cpu_us", cpu_us(of_case, "a worker")))
+    of_models = [row for row in rows if row["case"] == "throughput"]
+    for model in dict.fromkeys(str(row["model"]) for row in of_models):
+        found.append((model, "gain", gains(rows, model)))
+        for how in WORKERS:
+            of = [row for row in of_models if (row["model"], row["how"]) == (model, how)]
+            rates = [number(row, "flows") / number(row, "wall_s") for row in of]
+            found.append((model, f"flows_per_s, {how}", rates))
+    return [
+        {"of": of, "what": what, "value": statistics.median(values), "low": low, "high": high}
+        for of, what, values in found
+        for low, high in [minmax(values)]
+    ]
 
 
 def table(rows: list[Row]) -> str:
