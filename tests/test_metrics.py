@@ -31,6 +31,13 @@ ELSEWHERE = (
     *(f"wirelens_nats_{name}_total" for name in (
         "rows_published", "rows_lost", "messages_retried", "messages_duplicate", "disconnects",
         "metrics_published")),
+    # So are workers: tests/test_workers.py starts one and reads these.
+    "wirelens_escalations_connected", "wirelens_escalations_rows_under_way",
+    "wirelens_escalations_answer_seconds", "wirelens_escalations_transit_seconds",
+    *(f"wirelens_escalations_{name}_total" for name in (
+        "rows", "messages", "messages_repeated", "answers_unexpected")),
+    # A model is replaced at a reload: tests/test_model_replaced.py.
+    "wirelens_classify_model_verdicts_total",
 )  # fmt: skip
 
 

@@ -47,7 +47,9 @@ def commands() -> list[str]:
         listed = re.search(r"^Commands:\n((?:.+\n)+)", shown, re.MULTILINE)
         names = re.findall(r"^  ([a-z0-9-]+)", listed[1], re.MULTILINE) if listed else []
         within = [
-            f"{words} {name}".strip() for name in names if name != "help" and words not in ELSEWHERE
+            f"{words} {name}".strip()
+            for name in names
+            if name not in ("help", "feedback") and words not in ELSEWHERE
         ]
         return [words, *(one for name in within for one in below(name))]
 

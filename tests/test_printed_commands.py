@@ -48,8 +48,8 @@ SLOW = re.compile(
     r"\b(testbed (run|make|check --install)|wirelens train|wirelens eval|pip install|cargo)\b"
     r"|^bash |\bOUT=|\$OUT|bench/evaluation/(cca|classify|l4s)/|bench/speed/classify/|images"
 )
-# What asks a recorder that is at work, or changes a queue of the system.
-LIVE = re.compile(r"packetlog (mode|status)\b|^tc ")
+# What asks a recorder that is at work, changes a queue of the system, or serves until it is ended.
+LIVE = re.compile(r"packetlog (mode|status)\b|^tc |^wirelens worker\b")
 
 COMMANDS = printed.all_commands()
 

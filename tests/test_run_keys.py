@@ -47,6 +47,9 @@ KEYS = {
         "waiting-max": ("1024", "same"), "max-flows": ("64", "works"),
         # The model that is named remembers no hosts; test_classify_hosts.py has one that does.
         "by": ('"host"', "refused"), "hosts-max": ("64", "same"),
+        # Workers need [nats]; test_workers.py has a broker.
+        "workers": ("true", "refused"), "deadline": ('"1s"', "refused"),
+        "under-way-max": ("64", "refused"),
     },
     "packetlog": {
         # What is in a log is the matter of `test_packetlog*.py`.
