@@ -143,7 +143,8 @@ def test_a_worker_refuses_bad_messages_and_goes_on(tmp_path: Path, sent: list[Me
             client.publish(subject, good)
             client.publish(subject, b"")
             assert asked(client, subject, HEAD.pack(1, 0, 0, 10**6)) == (ANSWERED, b"")
-            assert asked(client, subject, HEAD.pack(1, 0, row_count(good), 0) + good[HEAD.size :])[0] == LATE
+            late = HEAD.pack(1, 0, row_count(good), 0) + good[HEAD.size :]
+            assert asked(client, subject, late)[0] == LATE
             assert asked(client, subject, good) == wanted
         summary = worker.end()
         assert (summary.refused, summary.late) == (len(bad) + 2, 1)
