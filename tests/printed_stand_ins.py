@@ -76,6 +76,7 @@ class StandIns:
         self._compressed()
         self._log()
         self._partial()
+        self._verdicts()
         self._settings()
 
     def _compressed(self) -> None:
@@ -98,6 +99,12 @@ class StandIns:
         data = whole.read_bytes()
         (self.folder / PARTIAL).write_bytes(data + data[4:4000])
         whole.unlink()
+
+    def _verdicts(self) -> None:
+        """What a sensor said of flows."""
+        done = wirelens("classify", "-q", "-r", DEMO, "--model", ROOT / "models/services",
+                        "-o", self.folder / "sensor.parquet")  # fmt: skip
+        assert done.status == 0, done.stderr
 
     def _settings(self) -> None:
         """The settings that the guide prints."""

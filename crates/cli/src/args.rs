@@ -106,7 +106,7 @@ pub enum Command {
     /// Needs the Python package; docs/guide/feedback.md. `wirelens feedback --help` has more.
     #[command(after_help = "Examples:
   wirelens feedback -r captures/ --model services -n 200 -o feedback
-  wirelens feedback --verdicts verdicts.parquet --model services -n 200 -o later")]
+  wirelens feedback --verdicts sensor.parquet --model services -n 200 -o later")]
     Feedback(PythonOptions),
     /// Generate labelled traffic on this machine, with real programs in network namespaces
     Testbed(TestbedArguments),
