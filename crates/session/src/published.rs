@@ -151,7 +151,8 @@ fn run(began: Timestamp) -> String {
     format!("{:x}", began.as_ns())
 }
 
-fn duration(span: Span) -> Duration {
+/// The same time for crates that know no event time.
+pub(crate) fn duration(span: Span) -> Duration {
     Duration::from_nanos(u64::try_from(span.as_ns()).unwrap_or(0))
 }
 

@@ -459,12 +459,6 @@ impl Following {
         is_new
     }
 
-    /// The same, to keep.
-    #[must_use]
-    pub const fn rules_in_force(&self) -> &Arc<Rules> {
-        &self.rules
-    }
-
     /// The rules to go by until the next look.
     #[inline]
     #[must_use]

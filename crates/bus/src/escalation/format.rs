@@ -99,7 +99,7 @@ impl fmt::Display for FormatError {
     }
 }
 
-/// What became of an escalation at a worker.
+/// The outcome of an escalation at a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Status {
@@ -202,22 +202,19 @@ fn take_head(bytes: &mut &[u8]) -> Result<(u8, u16, u32), FormatError> {
     Ok((second, count, take_u32(bytes)?))
 }
 
-/// The time to live of an escalation, and how many rows it has.
-pub(super) fn read_head(mut bytes: &[u8]) -> Result<(Duration, usize), FormatError> {
-    let (_, count, micros) = take_head(&mut bytes)?;
-    Ok((Duration::from_micros(micros.into()), count.into()))
-}
-
-/// The rows of an escalation, all of them checked.
+/// The rows of an escalation, all of them checked, and its time to live.
 pub(super) fn read_rows<'a>(
     mut bytes: &'a [u8],
     rows: &mut Vec<RowFields<'a>>,
-) -> Result<(), FormatError> {
-    let (_, count, _) = take_head(&mut bytes)?;
+) -> Result<Duration, FormatError> {
+    let (_, count, micros) = take_head(&mut bytes)?;
     for _ in 0..count {
         rows.push(read_row(&mut bytes)?);
     }
-    if bytes.is_empty() { Ok(()) } else { Err(FormatError::Length) }
+    if !bytes.is_empty() {
+        return Err(FormatError::Length);
+    }
+    Ok(Duration::from_micros(micros.into()))
 }
 
 fn read_row<'a>(bytes: &mut &'a [u8]) -> Result<RowFields<'a>, FormatError> {
@@ -314,11 +311,10 @@ mod tests {
         assert_eq!(bytes[168..176], [0, 0, 0, 0, 0, 0, 2, 3]);
         assert_eq!(bytes.len(), 176 + 40);
         let mut rows = Vec::new();
-        read_rows(&bytes, &mut rows).unwrap();
+        assert_eq!(read_rows(&bytes, &mut rows), Ok(Duration::from_millis(50)));
         assert_eq!((rows.len(), rows[0].records.len(), rows[1].stage), (2, 144, 2));
         assert_eq!(rows[1].evidence.unwrap().classes[4], 1 << 63);
         assert!(rows[1].evidence.unwrap().is_unlisted && rows[0].evidence.is_none());
-        assert_eq!(read_head(&bytes), Ok((Duration::from_millis(50), 2)));
     }
 
     #[test]

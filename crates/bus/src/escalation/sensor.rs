@@ -195,29 +195,33 @@ impl Ends {
         Ok((client, inbox))
     }
 
-    /// Carries messages to the broker and answers back, until no one sends any more.
-    async fn carry(self, first: Option<(Client, Subscriber)>, mut from: parcels::Receiver<Parcel>) {
-        let (mut opened, mut attempt) = (first, 1);
-        let (client, mut inbox) = loop {
-            if let Some(opened) = opened.take() {
-                break opened;
-            }
-            let wait = tokio::time::sleep(wait_before(attempt));
-            tokio::pin!(wait);
+    /// Connects once the broker answers; none where no one sends any more before.
+    async fn open_later(
+        &self,
+        from: &mut parcels::Receiver<Parcel>,
+    ) -> Option<(Client, Subscriber)> {
+        for attempt in 1.. {
             // What is to be sent meanwhile is let go: those who sent it see the deadline pass.
-            loop {
-                tokio::select! {
-                    () = &mut wait => break,
-                    parcel = from.recv() => if parcel.is_none() { return },
-                }
+            let let_go = async { while from.recv().await.is_some() {} };
+            if tokio::time::timeout(wait_before(attempt), let_go).await.is_ok() {
+                return None;
             }
-            attempt += 1;
             match self.open().await {
-                Ok(found) => opened = Some(found),
+                Ok(opened) => return Some(opened),
                 Err(OpenError::Away(why)) => self.tally.note_away(&why),
                 Err(OpenError::Refused(error)) => self.tally.note_away(&error.to_string()),
             }
+        }
+        None
+    }
+
+    /// Carries messages to the broker and answers back, until no one sends any more.
+    async fn carry(self, first: Option<(Client, Subscriber)>, mut from: parcels::Receiver<Parcel>) {
+        let opened = match first {
+            Some(opened) => Some(opened),
+            None => self.open_later(&mut from).await,
         };
+        let Some((client, mut inbox)) = opened else { return };
         loop {
             tokio::select! {
                 parcel = from.recv() => match parcel {
@@ -271,7 +275,7 @@ fn arrival(message: &Message, inbox: &str, at: Duration) -> Option<(usize, Arriv
     Some((asker, Arrival { number, at, answer: Some(answer), outcome }))
 }
 
-/// What became of a row.
+/// The outcome of a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RowOutcome {
     /// What its flow is known by to who asked.

@@ -1,4 +1,4 @@
-//! What became of rows that were escalated.
+//! Outcomes of rows that were escalated.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};

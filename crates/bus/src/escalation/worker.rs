@@ -23,9 +23,6 @@ use crate::{BusError, runtime};
 /// Messages that wait for a thread at most.
 const WAITING_MAX: usize = 1024;
 
-/// Messages that a thread takes at a time: their rows are scored together.
-const TAKEN_MAX: usize = 16;
-
 /// How often it is looked whether the worker is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -145,15 +142,13 @@ impl Jobs {
         self.more.notify_all();
     }
 
-    /// Waits for messages; none where there will be no more.
-    fn take(&self, jobs: &mut Vec<Job>) -> bool {
+    /// Waits for a message; none where there will be no more.
+    fn take(&self) -> Option<Job> {
         let mut waiting = self.lock();
         while waiting.0.is_empty() && !waiting.1 {
             waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        let count = waiting.0.len().min(TAKEN_MAX);
-        jobs.extend(waiting.0.drain(..count));
-        !jobs.is_empty()
+        waiting.0.pop_front()
     }
 }
 
@@ -205,16 +200,14 @@ impl Worker {
 
     /// A thread's work.
     fn score<A: AnswerRows>(&self, mut model: A, to: &Sender<Reply>) {
-        let (mut jobs, mut answers) = (Vec::new(), Vec::new());
-        while self.jobs.take(&mut jobs) {
-            for Job { reply, bytes, came } in jobs.drain(..) {
-                answers.clear();
-                let status = self.answer(&mut model, &bytes, came, &mut answers);
-                self.tally.note(status, answers.len());
-                let spent = self.now().saturating_sub(came);
-                // Who carries replies leaves last.
-                let _ = to.blocking_send((reply, format::answer_bytes(status, spent, &answers)));
-            }
+        let mut answers = Vec::new();
+        while let Some(Job { reply, bytes, came }) = self.jobs.take() {
+            answers.clear();
+            let status = self.answer(&mut model, &bytes, came, &mut answers);
+            self.tally.note(status, answers.len());
+            let spent = self.now().saturating_sub(came);
+            // Who carries replies leaves last.
+            let _ = to.blocking_send((reply, format::answer_bytes(status, spent, &answers)));
         }
     }
 
@@ -226,10 +219,7 @@ impl Worker {
         answers: &mut Vec<RowAnswer>,
     ) -> Status {
         let mut rows = Vec::new();
-        let read = format::read_head(bytes).and_then(|(time_to_live, _)| {
-            format::read_rows(bytes, &mut rows).map(|()| time_to_live)
-        });
-        match read {
+        match format::read_rows(bytes, &mut rows) {
             Err(_) => Status::Refused,
             Ok(time_to_live) if self.now().saturating_sub(came) > time_to_live => Status::Late,
             Ok(_) if !model.answer(&rows, answers) => Status::Refused,

@@ -3,8 +3,7 @@
 use engine::flow::States;
 use packet::must;
 
-use super::consumers::StageAnswer;
-use super::elsewhere::Answering;
+use super::elsewhere::{Answering, StageOutcome};
 use super::{Classifier, Clock, ROWS_MAX, Standing, TakeVerdicts};
 use crate::verdict::Cause;
 
@@ -82,7 +81,7 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         let Some(answering) = &mut self.answering else { return };
         let mut answered = std::mem::take(&mut self.answered);
         answering.take(waits, &mut answered);
-        for StageAnswer { place, stage, answer } in answered.drain(..) {
+        for StageOutcome { place, stage, answer } in answered.drain(..) {
             match answer {
                 Some(answer) => self.on_answer(place, stage, answer, states),
                 None => self.on_silence(place, states),

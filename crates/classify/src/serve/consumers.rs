@@ -11,11 +11,11 @@ use std::thread::{self, JoinHandle};
 use engine::ring::{self, CHUNK_LEN};
 use model::FirstPackets;
 
+use super::elsewhere::StageOutcome;
 use super::undecided::PendingFlow;
 use crate::cascade::Cascade;
 use crate::evidence::Evidence;
 use crate::model::Asking;
-use crate::uncertainty::Answer;
 
 /// Rows that wait for a consumer at most, besides those it has in hand: some milliseconds of work.
 const RING_CAPACITY: usize = 16 * CHUNK_LEN;
@@ -28,19 +28,10 @@ struct StageQuery {
     evidence: Evidence,
 }
 
-/// An answer on its way back.
-#[derive(Clone, Copy)]
-pub(super) struct StageAnswer {
-    pub(super) place: u32,
-    pub(super) stage: usize,
-    /// None where there will be none.
-    pub(super) answer: Option<Answer>,
-}
-
 /// The threads, as the one that keeps the flows sees them.
 pub(super) struct Consumers {
     rings: Vec<ring::Sender<StageQuery, ()>>,
-    answers: Receiver<Vec<StageAnswer>>,
+    answers: Receiver<Vec<StageOutcome>>,
     /// Rows that were sent and not answered.
     asked_count: usize,
     threads: Vec<JoinHandle<()>>,
@@ -108,7 +99,7 @@ impl Consumers {
 
     /// Answers that are there; where `waits` and rows are under way, at least one, unless no
     /// consumer is left.
-    pub(super) fn take(&mut self, waits: bool, answers: &mut Vec<StageAnswer>) {
+    pub(super) fn take(&mut self, waits: bool, answers: &mut Vec<StageOutcome>) {
         if waits && self.asked_count > 0 {
             match self.answers.recv() {
                 Ok(some) => answers.extend(some),
@@ -139,7 +130,7 @@ impl Drop for Consumers {
 fn consume(
     cascade: &Cascade,
     mut rows: ring::Receiver<StageQuery, ()>,
-    answers: &Sender<Vec<StageAnswer>>,
+    answers: &Sender<Vec<StageOutcome>>,
 ) {
     let stages = cascade.stages();
     let mut asking: Vec<_> = stages.iter().map(|stage| Asking::new(stage, CHUNK_LEN)).collect();
@@ -151,7 +142,7 @@ fn consume(
             let mut places = of_stage().map(|row| row.place);
             asking.answer(stage, |answer| {
                 let answer = Some(answer);
-                let answered_row = |place| StageAnswer { place, stage: index, answer };
+                let answered_row = |place| StageOutcome { place, stage: index, answer };
                 answered.extend(places.next().map(answered_row));
             });
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use packet::FlowKey;
 
-use super::consumers::{Consumers, StageAnswer};
+use super::consumers::Consumers;
 use super::undecided::PendingFlow;
 use crate::cascade::Cascade;
 use crate::evidence::Evidence;
@@ -61,12 +61,12 @@ pub trait AskElsewhere: Send {
 /// Who computes the stages after the first, where the thread that keeps the flows does not.
 pub(super) enum Answering {
     Threads(Consumers),
-    Elsewhere { to: Box<dyn AskElsewhere>, numbers: Vec<f64>, outcomes: Vec<StageOutcome> },
+    Elsewhere { to: Box<dyn AskElsewhere>, numbers: Vec<f64> },
 }
 
 impl Answering {
     pub(super) fn elsewhere(to: Box<dyn AskElsewhere>) -> Self {
-        Self::Elsewhere { to, numbers: Vec::new(), outcomes: Vec::new() }
+        Self::Elsewhere { to, numbers: Vec::new() }
     }
 
     /// Whether an answer may not come at all.
@@ -112,7 +112,7 @@ impl Answering {
     ) -> bool {
         let (to, numbers) = match self {
             Self::Threads(threads) => return threads.ask(flow, place, index, waits),
-            Self::Elsewhere { to, numbers, .. } => (to, numbers),
+            Self::Elsewhere { to, numbers } => (to, numbers),
         };
         let Some(stage) = cascade.stages.get(index) else { return false };
         numbers.clear();
@@ -132,18 +132,10 @@ impl Answering {
 
     /// Outcomes that are there; where `waits` and rows are under way, at least one, unless no one
     /// is left to answer.
-    pub(super) fn take(&mut self, waits: bool, answers: &mut Vec<StageAnswer>) {
+    pub(super) fn take(&mut self, waits: bool, outcomes: &mut Vec<StageOutcome>) {
         match self {
-            Self::Threads(threads) => threads.take(waits, answers),
-            Self::Elsewhere { to, outcomes, .. } => {
-                to.take(waits, outcomes);
-                let as_answer = |StageOutcome { place, stage, answer }: StageOutcome| StageAnswer {
-                    place,
-                    stage,
-                    answer,
-                };
-                answers.extend(outcomes.drain(..).map(as_answer));
-            }
+            Self::Threads(threads) => threads.take(waits, outcomes),
+            Self::Elsewhere { to, .. } => to.take(waits, outcomes),
         }
     }
 }

@@ -37,7 +37,7 @@ use crate::memory::Memory;
 use crate::model::Asking;
 use crate::uncertainty::Answer;
 use crate::verdict::{Cause, Label, Verdict};
-use consumers::{Consumers, StageAnswer};
+use consumers::Consumers;
 use elsewhere::Answering;
 pub use elsewhere::{AskElsewhere, StageOutcome, StageRow, StageRows};
 pub(crate) use first::is_cut;
@@ -125,7 +125,7 @@ pub struct Classifier<C, O> {
     answers: Vec<Answer>,
     /// Who computes the stages after the first, if not we.
     answering: Option<Answering>,
-    answered: Vec<StageAnswer>,
+    answered: Vec<StageOutcome>,
     /// What is remembered of hosts, if anything.
     memory: Option<Memory>,
     /// Whether verdicts on hosts are wanted.

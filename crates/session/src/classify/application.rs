@@ -13,7 +13,7 @@ use packet::{Protocol, Span};
 use serde::Deserialize;
 
 use super::counted::counts;
-use super::escalated::{DEADLINE, UNDER_WAY_MAX, WorkerStages, duration};
+use super::escalated::{DEADLINE, UNDER_WAY_MAX, WorkerStages};
 use super::lens::Flows;
 use super::naming::NamedClassifier;
 use super::out::{By, Part, VerdictView, Ways, no_memory, schema};
@@ -28,6 +28,7 @@ use crate::choice::{Choice, choice};
 use crate::done::RunTotals;
 use crate::names_read;
 use crate::outside::Outside;
+use crate::published::duration;
 use crate::rules::Following;
 use crate::{KEY_COUNTS, worker, written};
 
@@ -302,21 +303,11 @@ model = \"services\"
                 let keep = Windows::new(cascade, features, options, outside, part);
                 return Box::new(FramingLens::new(keep, (), found));
             }
-            let (escalations, control) = (escalations.clone(), Arc::clone(&opening.control));
-            let make: MakeClassifier = Box::new(move |cascade, options| {
-                let stages = escalations
-                    .as_ref()
-                    .map(|(to, workers)| workers.stages(to, &cascade, part_count, &control));
-                let made = MarkVerdicts::default();
-                let mut made = NamedClassifier::new(cascade, options, outside.clone(), made);
-                let classifier = &mut made.by_packets;
-                stages.into_iter().for_each(|to| classifier.ask_elsewhere(Box::new(to)));
-                gives.iter().for_each(|_| classifier.note_decided());
-                if by == By::Host {
-                    classifier.note_hosts();
-                }
-                made
+            let reach = escalations.clone().map(|(to, workers)| {
+                let control = Arc::clone(&opening.control);
+                move |cascade: &Cascade| workers.stages(&to, cascade, part_count, &control)
             });
+            let make = making(outside, by, gives.is_some(), reach);
             let newest = Serving::new(&make, cascade, options, 0);
             let (rules, followed) = (Following::new(&opening.rules), Vec::new());
             let (models, older) = (models.clone(), Vec::new());
@@ -339,6 +330,30 @@ model = \"services\"
         let lenses = lenses.collect();
         Ok(Watchers { lenses, merge, replace: Some(models.taking()), ..Watchers::default() })
     }
+}
+
+/// How the classifier of a model is made: of the first, and of those that replace it.
+fn making(
+    outside: Outside,
+    by: By,
+    notes_decided: bool,
+    reach: Option<impl Fn(&Cascade) -> WorkerStages + Send + 'static>,
+) -> MakeClassifier {
+    Box::new(move |cascade, options| {
+        let stages = reach.as_ref().map(|reach| reach(&cascade));
+        let made = MarkVerdicts::default();
+        let mut made = NamedClassifier::new(cascade, options, outside.clone(), made);
+        if let Some(stages) = stages {
+            made.by_packets.ask_elsewhere(Box::new(stages));
+        }
+        if notes_decided {
+            made.by_packets.note_decided();
+        }
+        if by == By::Host {
+            made.by_packets.note_hosts();
+        }
+        made
+    })
 }
 
 /// The words of labels, by their numbers: classes, that there is none, protocols.

@@ -1,7 +1,5 @@
 //! Stages after the first, computed by workers over NATS.
 
-use std::time::Duration;
-
 use bus::{Asker, Evidence, PARTITION_COUNT, RowAnswer, RowOutcome};
 use classify::Answer;
 use classify::evidence;
@@ -74,9 +72,4 @@ impl AskElsewhere for WorkerStages {
 /// What evidence a worker is given is what the sensor had.
 pub(crate) fn evidence_of(given: Evidence) -> evidence::Evidence {
     evidence::Evidence::of(given.classes, given.is_unlisted)
-}
-
-/// The same time for who is not ours.
-pub(super) fn duration(span: Span) -> Duration {
-    Duration::from_nanos(u64::try_from(span.as_ns()).unwrap_or(0))
 }

@@ -8,7 +8,7 @@ use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Now, Piece};
 use engine::flow::{FlowEnd, FlowMark, FlowSlot, FlowState, FromFrames as _, States};
 
 use super::Classify;
-use super::application::{ClassifySummary, number};
+use super::application::{ClassifySummary, label, number};
 use super::counted::counts;
 use super::naming::NamingOutcome;
 use super::out::Part;
@@ -54,8 +54,10 @@ impl Flows {
 
     /// Which flows are classified again.
     pub(super) fn take_up_rules(&mut self) {
-        let (rules, kind) = (Arc::clone(self.rules.rules_in_force()), self.kind);
-        self.all().for_each(|serving| serving.take_up(&rules, kind));
+        let numbers = self.rules.rules().again(self.kind);
+        let about: Vec<_> =
+            numbers.into_iter().map(|number| label(&self.found.cascade, number)).collect();
+        self.all().for_each(|serving| serving.classifier.by_packets.ask_again(about.clone()));
     }
 
     /// A model has taken the place of the newest.
@@ -87,15 +89,14 @@ impl Flows {
     /// Labels flows that were decided in the piece at hand, each from the packet on that comes
     /// after the deciding one.
     fn label(&mut self, kind: LabelKind, labels: &mut Labels) {
-        let Self { newest, older, followed, .. } = self;
+        let Self { found, newest, older, followed, .. } = self;
         for serving in std::iter::once(newest).chain(older) {
-            let cascade = Arc::clone(&serving.cascade);
             for decided in serving.take_decided() {
                 let mut of_flow = followed.iter().filter(|followed| followed.slot == decided.slot);
                 let deciding = of_flow.clone().find(|followed| has_decided(followed, &decided));
                 let place =
                     deciding.or_else(|| of_flow.next_back()).map_or(0, |followed| followed.place);
-                labels.give(kind, decided.slot, place, number(&cascade, decided.label));
+                labels.give(kind, decided.slot, place, number(&found.cascade, decided.label));
             }
         }
         self.followed.clear();
@@ -104,10 +105,10 @@ impl Flows {
     /// Labels flows that were decided between pieces.
     fn label_now(&mut self, labels: &mut Labels) {
         let Some(kind) = self.gives else { return };
-        for serving in self.all() {
-            let cascade = Arc::clone(&serving.cascade);
+        let Self { found, newest, older, .. } = self;
+        for serving in std::iter::once(newest).chain(older) {
             for decided in serving.take_decided() {
-                labels.give_now(kind, decided.slot, number(&cascade, decided.label));
+                labels.give_now(kind, decided.slot, number(&found.cascade, decided.label));
             }
         }
     }

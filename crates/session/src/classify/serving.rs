@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use classify::{Cascade, EarlyVerdict, HostVerdict, Options, Standing, TakeVerdicts, Verdict};
-use engine::flow::pass::LabelKind;
 use engine::flow::{FlowEnd, FlowSlot, FlowState, FromFrames as _, SideSlab, States};
 
-use super::application::label;
 use super::naming::NamedClassifier;
 use crate::application::Count;
 use crate::outside::Outside;
-use crate::rules::Rules;
 
 /// Verdicts since the last mark.
 #[derive(Default)]
@@ -66,13 +63,6 @@ impl Serving {
     /// Whether it has nothing left to say.
     pub(super) fn is_over(&self) -> bool {
         self.open_count == 0 && self.classifier.by_packets.is_idle()
-    }
-
-    /// Which flows are classified again.
-    pub(super) fn take_up(&mut self, rules: &Rules, kind: LabelKind) {
-        let numbers = rules.again(kind);
-        let about = numbers.into_iter().map(|number| label(&self.cascade, number)).collect();
-        self.classifier.by_packets.ask_again(about);
     }
 
     pub(super) fn on_ended(&mut self, ended: &[FlowEnd]) {
