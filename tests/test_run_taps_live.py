@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import wirelens
@@ -15,6 +16,7 @@ from run_settings import written
 from test_cca_live import BEFORE, BEHIND, PORTS, recording, replay
 
 Tables = dict[str, dict[str, object]]
+Row = dict[str, Any]
 
 
 @pytest.fixture
@@ -40,11 +42,11 @@ def put(folder: Path, asked: Tables) -> Path:
     return path
 
 
-def told(*paths: Path) -> list[dict[str, object]]:
+def told(*paths: Path) -> list[Row]:
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
-def of_captures(before: Path, after: Path) -> dict[tuple[object, object], dict[str, object]]:
+def of_captures(before: Path, after: Path) -> dict[tuple[object, object], Row]:
     """What captures say that were made at the taps meanwhile."""
     words = ("cca", "-r", before, "--egress", after, "--every", "100ms", "--format", "jsonl")
     ran = wirelens(*words, "--egress-offset", "0", "-n", "0")
@@ -52,23 +54,23 @@ def of_captures(before: Path, after: Path) -> dict[tuple[object, object], dict[s
     return {(row["start_ns"], row["src_port"]): row for row in rows}
 
 
-def differing(
-    rows: list[dict[str, object]], captures: dict[tuple[object, object], dict[str, object]]
-) -> set[object]:
-    """Periods in which the kernel and captures differ, from where all flows are followed."""
+def compare(rows: list[Row], captures: dict[tuple[object, object], Row]) -> None:
+    """Kernel and captures, from where all flows are followed: nine of ten periods are the same to
+    the digit, and bytes of all periods are. A busy machine may handle a packet after the period
+    was shown by whose time it is stamped; its bytes are then in the next one."""
     of_flow: dict[object, list[int]] = {}
     for row in rows:
-        start = row["start_ns"]
-        assert isinstance(start, int)
-        of_flow.setdefault(row["src_port"], []).append(start)
+        of_flow.setdefault(row["src_port"], []).append(row["start_ns"])
     begin = max(starts[2] for starts in of_flow.values())
-    compared = [row for row in rows if row["start_ns"] >= begin]  # type: ignore[operator]
+    compared = [row for row in rows if row["start_ns"] >= begin]
     assert len(compared) > 30
-    return {
-        row["start_ns"]
-        for row in compared
-        if row != captures.get((row["start_ns"], row["src_port"]))
-    }
+    beside = [captures.get((row["start_ns"], row["src_port"]), {}) for row in compared]
+    others = {row["start_ns"] for row, other in zip(compared, beside, strict=True) if row != other}
+    assert len(others) * 10 <= len({row["start_ns"] for row in compared}), others
+    for bytes_of in ("ingress_bytes", "egress_bytes"):
+        kernel = sum(row[bytes_of] for row in compared)
+        recorded = sum(other.get(bytes_of, 0) for other in beside)
+        assert kernel == pytest.approx(recorded, rel=0.01), bytes_of
 
 
 def test_two_taps_run_beside_other_applications(tmp_path: Path, links: Link) -> None:
@@ -89,8 +91,7 @@ def test_two_taps_run_beside_other_applications(tmp_path: Path, links: Link) -> 
         ran = live.end()
     assert ran.status == 0, ran.stderr
     rows = told(*sorted(tmp_path.glob("cca*.jsonl")))
-    # A busy machine may handle a packet after the period was told by whose time it is stamped.
-    assert len(differing(rows, of_captures(before, after))) <= 2
+    compare(rows, of_captures(before, after))
     assert len(list(tmp_path.glob("cca*.jsonl"))) == 2
     flows = [row for path in tmp_path.glob("flows*.csv") for row in csv.DictReader(path.open())]
     sent = sum(int(row["src_packets"]) + int(row["dst_packets"]) for row in flows)
