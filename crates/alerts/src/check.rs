@@ -9,7 +9,7 @@ use crate::rules::{COUNTS, Rule, Wrong, check_labels};
 use crate::settings::{IndicatorSettings, Settings};
 
 /// The table whose rows are the alerts.
-pub(crate) const TABLE: &str = "alerts";
+pub const TABLE: &str = "alerts";
 
 /// The table of counters, which is made for rules alone.
 pub(crate) const COUNTS_TABLE: &str = "counts";

@@ -24,6 +24,7 @@ mod watch;
 
 pub use alert::{Alert, AlertFlow, SCHEMA, State};
 pub use begin::{Alerts, BeginError, Clocks, EveLine, Options, TestReport};
+pub use check::TABLE;
 pub use check::{Mistake, Part};
 pub use indicators::{LISTS_OF_RULES_MAX, Lists};
 pub use notify::NotifyState;

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod central;
 mod escalation;
 mod link;
 mod message;
@@ -27,6 +28,10 @@ use std::time::Duration;
 use store::Store;
 use tokio::runtime::Runtime;
 
+pub use central::{
+    Central, CentralCounts, CentralOptions, CentralTable, JOINED_SCHEMA, SENSORS_SCHEMA,
+    central_schema,
+};
 pub use escalation::{
     AnswerRows, Asker, EscalationOptions, Escalations, Evidence, PARTITION_COUNT, RowAnswer,
     RowFields, RowOutcome, Worker, WorkerCounts, WorkerOptions,

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use capture::Progress;
 pub(crate) use service::Service;
 use service::ServiceEnvironment;
 use session::reading::Inputs;
@@ -31,27 +30,36 @@ pub(crate) fn stopping() {
     SERVICE.get().into_iter().for_each(Service::stopping);
 }
 
+/// How far a run is, for who looks at its service.
+type StatusLine = Box<dyn Fn() -> String + Send + Sync>;
+
 /// News of one run, by the thread that reads its packets.
-pub(crate) struct Notices(Option<&'static Service>, Arc<Progress>);
+pub(crate) struct Notices(Option<&'static Service>, StatusLine);
 
 impl Notices {
     /// Of a run whose inputs and outputs are open. Captures may take a while to hand out the first
     /// packet, so their run is ready from here on; that of an interface when it is listened on.
     pub(crate) fn of(inputs: &Inputs) -> Self {
-        let notices = Self(SERVICE.get(), Arc::clone(&inputs.options.progress));
+        let progress = Arc::clone(&inputs.options.progress);
+        let notices = Self::with(Box::new(move || {
+            let (read, dropped) = (progress.frames_read(), progress.frames_dropped());
+            format!("{read} packets read, {dropped} dropped")
+        }));
         if inputs.interface.is_none() {
             notices.tick();
         }
         notices
     }
 
+    /// Of a run without packets of its own.
+    pub(crate) fn with(status: StatusLine) -> Self {
+        Self(SERVICE.get(), status)
+    }
+
     /// Reports that packets are still being processed.
     pub(crate) fn tick(&self) {
         let Some(service) = self.0 else { return };
-        service.tick(clock::now(), || {
-            let (read, dropped) = (self.1.frames_read(), self.1.frames_dropped());
-            format!("{read} packets read, {dropped} dropped")
-        });
+        service.tick(clock::now(), &self.1);
     }
 
     /// SIGHUP came, or its settings were read and are handed to the run.

@@ -39,6 +39,9 @@ impl Mode {
     }
 }
 
+/// Counts packets so far, as their source does: received, and dropped.
+pub type CountPackets = Box<dyn Fn() -> (u64, u64) + Send + Sync>;
+
 /// What there is to say of a run as a whole.
 pub struct Facts {
     /// The program's version.
@@ -50,7 +53,7 @@ pub struct Facts {
     /// The clock of the front end, in nanoseconds since the epoch.
     pub now_ns: fn() -> i64,
     /// Packets so far, as the source counts them: received, and dropped.
-    pub packets: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
+    pub packets: CountPackets,
     /// The packets that the run keeps, if it keeps any.
     pub packet_log: Option<Arc<dyn PacketLog>>,
     /// Rows of earlier hours and runs, if they are stored.

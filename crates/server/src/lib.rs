@@ -25,7 +25,7 @@ use std::thread::{self, JoinHandle};
 use store::Store;
 use tokio::sync::watch;
 
-pub use app::{Facts, Mode};
+pub use app::{CountPackets, Facts, Mode};
 pub use page::HAS_PAGE;
 pub use report::{REPORT_BYTES_MAX, report};
 pub use tls::{Certificate, CertificateError};

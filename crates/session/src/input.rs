@@ -77,6 +77,12 @@ impl InputSettings {
         !self.interface.is_empty()
     }
 
+    /// Whether there is anything to read.
+    #[must_use]
+    pub const fn is_given(&self) -> bool {
+        self.is_live() || !self.read.is_empty()
+    }
+
     /// Replaces sources of the file by those given to a front end: captures, or interfaces.
     /// What the file says of the kind of source that is replaced goes with it.
     pub fn take_instead(&mut self, read: &[PathBuf], interface: &[String], pace: Option<f64>) {

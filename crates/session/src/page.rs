@@ -1,5 +1,6 @@
 //! Where a run is shown, from the settings file: `[page]`.
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -23,7 +24,30 @@ pub struct PageSettings {
     pub key: Option<PathBuf>,
 }
 
+/// Characters of a token, which has to be hard to guess.
+const TOKEN_LEN_MIN: usize = 16;
+
 impl PageSettings {
+    /// The token that requests must carry: the first line of its file.
+    ///
+    /// # Errors
+    /// What is wrong with the file, for users.
+    pub fn token(&self) -> Result<Option<String>, String> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let name = path.display();
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("token-file: {name}: {error}"))?;
+        let token = text.lines().next().unwrap_or_default().trim_start_matches('\u{feff}').trim();
+        let is_plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-_.~".contains(c));
+        if token.len() < TOKEN_LEN_MIN || !is_plain {
+            return Err(format!(
+                "token-file: {name}: wanted a first line of {TOKEN_LEN_MIN} or more letters, \
+                 digits, - _ . ~; try: openssl rand -hex 16 > {name}"
+            ));
+        }
+        Ok(Some(token.to_owned()))
+    }
+
     /// What is wrong with them together.
     pub(crate) fn mistake(&self) -> Option<&'static str> {
         match (&self.certificate, &self.key) {

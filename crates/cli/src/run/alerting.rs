@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use alerts::{Alerts, BeginError, Clocks, Lists, NotifyState, Options, Settings};
 use session::host::machine_name;
-use session::reading::Inputs;
 use session::run::Plan;
 use store::Store;
 
@@ -31,11 +30,10 @@ impl From<BeginError> for Failure {
 pub(super) fn begin(
     (settings, lists): (&Settings, Option<Arc<Lists>>),
     store: Option<&Arc<Store>>,
-    inputs: &Inputs,
+    is_live: bool,
     page: Option<String>,
 ) -> Result<Option<Alerts>, Failure> {
     let Some(store) = store.filter(|_| !settings.is_empty()) else { return Ok(None) };
-    let is_live = inputs.interface.is_some();
     let host_name = machine_name();
     let eve = session::exports::eve::alert_line;
     let options = Options { is_live, host_name, page, lists, clocks: CLOCKS, eve };

@@ -2,6 +2,7 @@
 
 mod alerting;
 pub mod args;
+mod central;
 pub(crate) mod page;
 mod stored;
 
@@ -15,7 +16,7 @@ use std::thread;
 use alerts::Alerts;
 use bus::{Bus, BusError};
 use history::History;
-use server::Server;
+use server::{Facts, Mode, Server};
 use session::Host;
 use session::application::Site;
 use session::host::machine_name;
@@ -97,16 +98,24 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         service::find();
     }
     let beside = Beside::of(&mut plan, arguments.view)?;
+    if plan.sensors.is_some() {
+        return central::run(plan, beside, arguments);
+    }
     let (inputs, opened) = open(&plan, arguments)?;
     if arguments.check {
-        if !arguments.quiet {
-            let names: Vec<_> = plan.applications.iter().map(|one| one.ready.name()).collect();
-            let path = path.unwrap_or(Path::new(NO_FILE)).display();
-            eprintln!("{path}: valid: {}", names.join(", "));
-        }
-        return Ok(Status::Fine);
+        return Ok(checked(&plan, arguments));
     }
     pass(plan, (inputs, opened), beside, arguments, host)
+}
+
+/// Settings and what they name are as they should be.
+fn checked(plan: &Plan, arguments: &RunArguments) -> Status {
+    if !arguments.quiet {
+        let names: Vec<_> = plan.applications.iter().map(|one| one.ready.name()).collect();
+        let path = arguments.config.as_deref().unwrap_or(Path::new(NO_FILE)).display();
+        eprintln!("{path}: valid: {}", names.join(", "));
+    }
+    Status::Fine
 }
 
 /// Reads to the end, together with the observers of the run.
@@ -131,13 +140,14 @@ fn pass(
     })?;
     let store = store.filter(|_| arguments.view);
     let view = store.map(|store| View::of("run", session.inputs(), store, None));
-    let Begun { server, alerts, history, bus } = match beside.begin(session.inputs(), tell) {
-        Ok(begun) => begun,
-        Err(failure) => {
-            session.abandon();
-            return Err(failure);
-        }
-    };
+    let Begun { server, alerts, history, bus } =
+        match beside.begin(page::facts(session.inputs(), false), tell) {
+            Ok(begun) => begun,
+            Err(failure) => {
+                session.abandon();
+                return Err(failure);
+            }
+        };
     let notices = Notices::of(session.inputs());
     let again = || match plan_again(path, arguments, host) {
         Ok(plan) => plan,
@@ -216,7 +226,8 @@ impl Beside {
     /// What a plan asks for; it keeps rows if anyone looks.
     fn of(plan: &mut Plan, has_view: bool) -> Result<Self, Failure> {
         let (page, alerts) = (plan.page.clone(), std::mem::take(&mut plan.alerts));
-        let (history, nats) = (plan.history.clone(), plan.nats.clone());
+        let nats = plan.nats.clone().filter(|_| plan.sensors.is_none());
+        let history = plan.history.clone();
         let log = plan.applications.iter().find_map(|one| one.ready.log_folder());
         let log = log.map(Path::to_owned);
         let is_kept = page.is_some() || history.is_some() || nats.is_some();
@@ -226,11 +237,12 @@ impl Beside {
         Ok(Self { store: plan.store.clone(), page, history, nats, log, alerts, lists })
     }
 
-    fn begin(self, inputs: &Inputs, tell: fn(&str)) -> Result<Begun, Failure> {
+    fn begin(self, facts: Facts, tell: fn(&str)) -> Result<Begun, Failure> {
         let Self { store, page, history, nats, log, alerts, lists } = self;
         // Before the first row, so that none is missed.
         let history = stored::begin(history.as_ref(), store.as_ref())?;
-        let waits = inputs.interface.is_none() && history.is_none();
+        let is_live = facts.mode == Mode::Live;
+        let waits = !is_live && history.is_none();
         let bus = nats.zip(store.clone()).map(|(nats, store)| {
             let began = clock::realtime();
             Bus::begin(nats.options(machine_name, began, waits, CLOCK.monotonic, tell), store)
@@ -238,12 +250,12 @@ impl Beside {
         let bus = bus.transpose()?;
         let server = match (page, &store) {
             (Some(page), Some(store)) => {
-                Some(page::begin(&page, store, inputs, (log, history.clone()), tell)?)
+                Some(page::begin(&page, store, facts, (log, history.clone()), tell)?)
             }
             _ => None,
         };
         let address = server.as_ref().map(page::address);
-        let alerts = alerting::begin((&alerts, lists), store.as_ref(), inputs, address)?;
+        let alerts = alerting::begin((&alerts, lists), store.as_ref(), is_live, address)?;
         Ok(Begun { server, alerts, history, bus })
     }
 }

@@ -1,7 +1,6 @@
 //! `wirelens run --page`: the run, shown over HTTP.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use capture::Input;
 use engine::run::Control;
 use history::History;
-use server::{Certificate, Facts, HAS_PAGE, Mode, Options, Server, ServerError};
+use server::{Certificate, CountPackets, Facts, HAS_PAGE, Mode, Options, Server, ServerError};
 use session::host::machine_name;
 use session::packetlog::search::LogSearch;
 use session::page::PageSettings;
@@ -22,11 +21,8 @@ use crate::failure::Failure;
 use crate::interrupt::Reopen;
 use crate::service::{Notices, Service};
 
-/// Characters of a token, which has to be hard to guess.
-const TOKEN_LEN_MIN: usize = 16;
-
 /// How often it is looked whether Ctrl-C was pressed.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
@@ -38,17 +34,16 @@ impl From<ServerError> for Failure {
 pub(super) fn begin(
     settings: &PageSettings,
     store: &Arc<Store>,
-    inputs: &Inputs,
+    facts: Facts,
     (log_folder, history): (Option<PathBuf>, Option<Arc<History>>),
     tell: fn(&str),
 ) -> Result<Server, Failure> {
-    let token = settings.token_file.as_deref().map(token).transpose()?;
+    let token = settings.token().map_err(Failure::usage)?;
     let certificate = certificate(settings);
     let is_made = matches!(certificate, Some(Certificate::Made(_)));
-    let mut facts = facts(inputs, false);
-    facts.history = history;
-    facts.packet_log =
+    let packet_log =
         log_folder.map(|folder| -> Arc<dyn PacketLog> { Arc::new(LogSearch::new(folder)) });
+    let facts = Facts { history, packet_log, ..facts };
     let query = token.as_deref().map_or_else(String::new, |token| format!("?token={token}"));
     let options = Options { listen: settings.listen, token, certificate };
     let server = Server::begin(options, store.clone(), facts)?;
@@ -101,12 +96,18 @@ pub(crate) fn facts(inputs: &Inputs, is_report: bool) -> Facts {
         None => (Mode::Captures, names(inputs)),
     };
     let progress = Arc::clone(&inputs.options.progress);
+    let packets = move || (progress.frames_read(), progress.frames_dropped());
+    facts_of(mode, names, Box::new(packets))
+}
+
+/// The same of a run that counts packets itself.
+pub(super) fn facts_of(mode: Mode, inputs: Vec<String>, packets: CountPackets) -> Facts {
     Facts {
         version: env!("CARGO_PKG_VERSION"),
         mode,
-        inputs: names,
+        inputs,
         now_ns: || clock::realtime().as_ns(),
-        packets: Box::new(move || (progress.frames_read(), progress.frames_dropped())),
+        packets,
         packet_log: None,
         history: None,
     }
@@ -119,22 +120,6 @@ fn names(inputs: &Inputs) -> Vec<String> {
         Input::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
     };
     inputs.resolved.inputs.iter().map(name).collect()
-}
-
-/// The first line of a file.
-fn token(path: &Path) -> Result<String, Failure> {
-    let name = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::error(format_args!("token-file: {name}: {error}")))?;
-    let token = text.lines().next().unwrap_or_default().trim_start_matches('\u{feff}').trim();
-    let is_plain = token.chars().all(|c| c.is_ascii_alphanumeric() || "-_.~".contains(c));
-    if token.len() < TOKEN_LEN_MIN || !is_plain {
-        return Err(Failure::usage(format_args!(
-            "token-file: {name}: wanted a first line of {TOKEN_LEN_MIN} or more letters, digits, \
-             - _ . ~; try: openssl rand -hex 16 > {name}"
-        )));
-    }
-    Ok(token.to_owned())
 }
 
 /// Results of captures are shown until the user ends the run.

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::plan::{AppPlan, tables_of};
+use super::plan::tables_of;
 use crate::toml_text::{Mistakes, read_table};
 
 /// What was written, and where.
@@ -61,15 +61,9 @@ impl LocatedSettings {
     }
 
     /// Checks them against the tables that the run has.
-    pub(super) fn check(self, planned: &[AppPlan], mistakes: &mut Mistakes) -> Settings {
+    pub(super) fn check(self, tables: &[(&str, Schema)], mistakes: &mut Mistakes) -> Settings {
         let Self { settings, places } = self;
-        let has_rows = |one: &&AppPlan| one.wants_door || one.output.is_some();
-        let tables: Vec<(&str, Schema)> = planned
-            .iter()
-            .filter(has_rows)
-            .map(|one| (one.ready.name(), one.schema(false)))
-            .collect();
-        for wrong in settings.mistakes(&tables) {
+        for wrong in settings.mistakes(tables) {
             let [of_alerts, of_notify, of_lists] = &places;
             let of_part = match wrong.part {
                 Part::Alert => of_alerts,

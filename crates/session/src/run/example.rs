@@ -1,6 +1,6 @@
 //! The settings file that `wirelens run --init` writes.
 
-use super::alerting;
+use super::{alerting, central};
 use crate::applications::APPLICATIONS;
 use crate::{networks, page, published, stored};
 
@@ -73,6 +73,7 @@ pub fn example() -> String {
     text.push_str(page::EXAMPLE);
     text.push_str(stored::EXAMPLE);
     text.push_str(published::EXAMPLE);
+    text.push_str(central::EXAMPLE);
     text.push_str(networks::EXAMPLE);
     text.push_str(alerting::EXAMPLE);
     text

@@ -6,6 +6,7 @@
 mod alerting;
 mod app_plan;
 mod besides;
+mod central;
 mod counted;
 mod driving;
 mod example;
@@ -21,6 +22,7 @@ mod shown;
 mod spare;
 
 pub use crate::input::InputSettings;
+pub use central::{CentralDoors, CentralRun, SensorsSettings};
 pub use example::{USUAL, example};
 pub use outputs::OutputSettings;
 pub use places::RunFolder;

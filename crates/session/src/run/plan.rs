@@ -16,6 +16,7 @@ use toml::{Spanned, Table};
 
 use super::alerting;
 pub use super::app_plan::AppPlan;
+use super::central::{self, SensorsSettings};
 pub(super) use super::outputs::OutputSettings;
 use super::outputs::{OutputTarget, take_output};
 use crate::application::{Clash, CombinedWants, Entry, Reading, Ready, Site, Wants};
@@ -55,6 +56,8 @@ pub struct Plan {
     pub history: Option<HistorySettings>,
     /// Where rows are published, if the settings say so.
     pub nats: Option<NatsSettings>,
+    /// The sensors whose rows are read in place of packets, if the settings say so.
+    pub sensors: Option<SensorsSettings>,
     /// How workers are reached, for applications that [escalate](Ready::escalates); without it they
     /// compute everything themselves.
     pub escalations: Option<Arc<Escalations>>,
@@ -89,6 +92,7 @@ impl Plan {
             page: None,
             history: None,
             nats: None,
+            sensors: None,
             escalations: None,
             networks: None,
             alerts: alerts::Settings::default(),
@@ -219,8 +223,11 @@ fn plan(
 ) -> Option<Plan> {
     let mut root = root.into_inner();
     refuse_unknown(&root, mistakes);
+    let sensors_at = root.get_key_value(central::NAME).map(|(key, _)| key.span());
+    let sensors = central::take(&mut root, mistakes);
+    let is_central = sensors_at.is_some();
     let input = input(root.remove("input"), instead, mistakes);
-    let is_live = input.as_ref().is_some_and(InputSettings::is_live);
+    let is_live = is_central || input.as_ref().is_some_and(InputSettings::is_live);
     let site = Site { is_live, input: input.as_ref(), ..*site };
     let run = run(root.remove("run"), input.as_ref(), mistakes);
     let page = page(root.remove("page"), mistakes);
@@ -230,9 +237,10 @@ fn plan(
     let networks_at = networks.as_ref().map(Spanned::span);
     let networks = self::networks(networks, mistakes);
     let alerting = alerting::take(&mut root, mistakes);
-    let is_observed = page.is_some() || history.is_some() || nats.is_some();
-    let takes_rows = site.takes_rows || is_observed || !alerting.is_empty();
-    let site = Site { takes_rows, ..site };
+    let is_published = nats.is_some() && !is_central;
+    let is_observed = page.is_some() || history.is_some() || is_published;
+    let is_seen = site.takes_rows || is_observed || !alerting.is_empty();
+    let site = Site { takes_rows: is_seen || is_central, ..site };
     let rules = tables_of("rule", root.remove("rule"), mistakes);
     let (mut planned, mut wants, mut words) = (Vec::new(), CombinedWants::default(), Vec::new());
     for entry in APPLICATIONS {
@@ -244,7 +252,7 @@ fn plan(
             if let Err(clash) = wants.add(entry.name, &ready.wants()) {
                 mistakes.add(at.clone(), clash);
             }
-            if ready.escalates() && nats.is_none() {
+            if ready.escalates() && nats.is_none() && !is_central {
                 mistakes.add(at.clone(), format_args!("[{}] {NO_BROKER}", entry.name));
             }
             take_words(&*ready, entry.name, &at, &mut words, mistakes);
@@ -265,7 +273,8 @@ fn plan(
         // It opens no flows of its own, so nothing can clash.
         let _ = wants.add("rule", &Wants::frames(names_read::needs("rule")));
     }
-    let alerts = alerting.check(&planned, mistakes);
+    central::check(sensors_at, &planned, (input.as_ref(), is_seen), mistakes);
+    let alerts = alerting.check(&central::tables(&planned, is_central), mistakes);
     let (input, run) = (input?, run?);
     // It was read as TOML before.
     let tables = text.parse().unwrap_or_default();
@@ -278,6 +287,7 @@ fn plan(
         page,
         history,
         nats,
+        sensors,
         escalations: None,
         networks,
         alerts,
@@ -382,7 +392,7 @@ fn nats(value: Option<Spanned<DeValue<'_>>>, mistakes: &mut Mistakes) -> Option<
 }
 
 fn refuse_unknown(root: &DeTable<'_>, mistakes: &mut Mistakes) {
-    let mut names = vec!["input", "run", "page", "history", "nats", "networks", "rule"];
+    let mut names = vec!["input", "sensors", "run", "page", "history", "nats", "networks", "rule"];
     names.extend(alerting::NAMES);
     names.extend(APPLICATIONS.iter().map(|entry| entry.name));
     for key in root.keys() {
@@ -465,7 +475,7 @@ fn run(
 }
 
 /// A value that has to be a table.
-fn table_of<'t>(
+pub(super) fn table_of<'t>(
     name: &str,
     value: Option<Spanned<DeValue<'t>>>,
     mistakes: &mut Mistakes,

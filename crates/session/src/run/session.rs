@@ -467,7 +467,7 @@ impl Context<'_> {
 }
 
 /// Writers of a run that has not begun yet: where it does not, there is nothing to be kept.
-struct PendingWriters(Vec<OutletWriter>);
+pub(super) struct PendingWriters(pub(super) Vec<OutletWriter>);
 
 impl Drop for PendingWriters {
     fn drop(&mut self) {
@@ -534,7 +534,11 @@ fn wrong(place: Option<&Mistake>, name: &str, refusal: Refusal) -> RunError {
 }
 
 /// The same of a file, in the words of settings.
-fn wrong_rows(place: Option<&Mistake>, name: &'static str, error: RowsError) -> RunError {
+pub(super) fn wrong_rows(
+    place: Option<&Mistake>,
+    name: &'static str,
+    error: RowsError,
+) -> RunError {
     match (place, error) {
         (Some(_), RowsError::Output(OutputError::Exists(path))) => {
             let path = path.display();
@@ -548,7 +552,7 @@ fn wrong_rows(place: Option<&Mistake>, name: &'static str, error: RowsError) -> 
 }
 
 /// Where an application's rows go.
-enum RowsTo {
+pub(super) enum RowsTo {
     File(OutputSettings),
     Door(Box<dyn TakeRows>),
 }
@@ -559,7 +563,7 @@ impl RowsTo {
     }
 }
 
-fn open_rows(
+pub(super) fn open_rows(
     to: RowsTo,
     schema: engine::columns::Schema,
     doors: Doors,
@@ -577,7 +581,7 @@ fn open_rows(
 }
 
 /// Waits until all rows are written; the first that failed is why the run did.
-fn finish_rows(
+pub(super) fn finish_rows(
     writers: Vec<OutletWriter>,
     failure: &mut Option<RunError>,
 ) -> Vec<(&'static str, u64)> {

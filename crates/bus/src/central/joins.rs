@@ -1,0 +1,253 @@
+//! Flows that several sensors saw, joined by Community ID and time.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
+use store::Table;
+use store::query::{Cell, cell};
+
+/// Flows that wait for rows of other sensors, at most; the oldest is decided where there are more.
+const WAITING_MAX: usize = 200_000;
+
+/// Clocks of sensors may differ by so much, in nanoseconds.
+const SKEW_NS: i64 = 2_000_000_000;
+
+/// The table of joined flows.
+pub const JOINED_SCHEMA: Schema = &[
+    Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
+    Field::new("protocol", Kind::Text, "IP protocol."),
+    Field::new("src_ip", Kind::Text, "Source, as the sensor with the earliest packet has it."),
+    Field::new("src_port", Kind::U16, "Its port."),
+    Field::new("dst_ip", Kind::Text, "Destination."),
+    Field::new("dst_port", Kind::U16, "Its port."),
+    Field::new("first_ns", Kind::TimestampNs, "Earliest packet at any sensor."),
+    Field::new("last_ns", Kind::TimestampNs, "Latest packet at any sensor."),
+    Field::new("sensors", Kind::Text, "Sensors that saw it, in the order of their first packets."),
+    Field::new("sensor_count", Kind::U16, "How many these are."),
+    Field::new(
+        "packets_max",
+        Kind::U64,
+        "Packets in both directions, at the sensor with the most.",
+    ),
+    Field::new("packets_min", Kind::U64, "The same at the sensor with the fewest."),
+    Field::new("bytes_max", Kind::U64, "Bytes in both directions, at the sensor with the most."),
+    Field::new("bytes_min", Kind::U64, "The same at the sensor with the fewest."),
+    Field::new(
+        "first_spread_s",
+        Kind::F64,
+        "Seconds between the first packets at the first and the last sensor; differences of their clocks included.",
+    ),
+];
+
+/// What is read of rows of flows.
+const READ: [&str; 12] = [
+    "community_id",
+    "first_ns",
+    "last_ns",
+    "src_packets",
+    "dst_packets",
+    "src_bytes",
+    "dst_bytes",
+    "protocol",
+    "src_ip",
+    "src_port",
+    "dst_ip",
+    "dst_port",
+];
+
+/// A flow at one sensor.
+struct Seen {
+    sensor: String,
+    first_ns: i64,
+    packets: u64,
+    bytes: u64,
+}
+
+/// A flow at all sensors that reported it so far.
+struct Group {
+    number: u64,
+    first_ns: i64,
+    last_ns: i64,
+    protocol: String,
+    ends: [(String, u16); 2],
+    seen: Vec<Seen>,
+}
+
+/// Flows that wait for rows of other sensors.
+pub(super) struct Joins {
+    /// Where the columns of [`READ`] are, behind the sensor.
+    places: [usize; READ.len()],
+    groups: HashMap<String, Vec<Group>>,
+    /// In the order in which they came: when, which, and its number.
+    order: VecDeque<(Duration, String, u64)>,
+    wait: Duration,
+    number: u64,
+    table: Arc<Table>,
+    /// Flows that were decided before their time.
+    pub evicted: u64,
+}
+
+fn text(cell: &Cell<'_>) -> String {
+    cell.text().unwrap_or_default().into()
+}
+
+impl Joins {
+    /// Of flows with these columns; nothing where some that are read are missing, such as with
+    /// names of another tool.
+    pub(super) fn new(
+        flows: Schema,
+        wait: Duration,
+        add: impl FnOnce() -> Arc<Table>,
+    ) -> Option<Self> {
+        let place = |name: &str| flows.iter().position(|field| field.name == name);
+        let mut places = [0; READ.len()];
+        for (at, name) in places.iter_mut().zip(READ) {
+            *at = place(name)?;
+        }
+        let (groups, order, table) = (HashMap::new(), VecDeque::new(), add());
+        Some(Self { places, groups, order, wait, number: 0, table, evicted: 0 })
+    }
+
+    /// Takes in rows of flows, the sensor in front.
+    pub(super) fn take(&mut self, rows: &Columns, now: Duration) {
+        for row in 0..rows.row_count() {
+            self.take_row(rows, row, now);
+        }
+        while self.order.len() > WAITING_MAX {
+            self.evicted += 1;
+            self.decide_oldest();
+        }
+    }
+
+    fn take_row(&mut self, rows: &Columns, row: usize, now: Duration) {
+        let at = self.places.map(|place| cell(rows, place, row));
+        let [id, first, last, src_packets, dst_packets, src_bytes, dst_bytes, protocol, ends @ ..] =
+            &at;
+        // Flows of packets without a time are not joined by it.
+        let (Some(id), Some(first_ns), Some(last_ns)) = (id.text(), first.time(), last.time())
+        else {
+            return;
+        };
+        let sum = |one: &Cell<'_>, other: &Cell<'_>| whole(one).saturating_add(whole(other));
+        let sensor = text(&cell(rows, 0, row));
+        let seen = Seen {
+            first_ns,
+            packets: sum(src_packets, dst_packets),
+            bytes: sum(src_bytes, dst_bytes),
+            sensor,
+        };
+        let groups = self.groups.entry(id.into()).or_default();
+        let meets = |group: &&mut Group| {
+            first_ns <= group.last_ns.saturating_add(SKEW_NS)
+                && last_ns.saturating_add(SKEW_NS) >= group.first_ns
+        };
+        if let Some(group) = groups.iter_mut().find(meets) {
+            group.add(seen, last_ns);
+            return;
+        }
+        let [src_ip, src_port, dst_ip, dst_port] = ends;
+        let port = |cell: &Cell<'_>| u16::try_from(whole(cell)).unwrap_or(0);
+        self.number += 1;
+        groups.push(Group {
+            number: self.number,
+            first_ns,
+            last_ns,
+            protocol: text(protocol),
+            ends: [(text(src_ip), port(src_port)), (text(dst_ip), port(dst_port))],
+            seen: vec![seen],
+        });
+        self.order.push_back((now, id.into(), self.number));
+    }
+
+    /// Decides flows that have waited long enough.
+    pub(super) fn look(&mut self, now: Duration) {
+        let wait = self.wait;
+        while self.order.front().is_some_and(|(came, _, _)| now.saturating_sub(*came) >= wait) {
+            self.decide_oldest();
+        }
+    }
+
+    /// Decides all.
+    pub(super) fn end(&mut self) {
+        while !self.order.is_empty() {
+            self.decide_oldest();
+        }
+    }
+
+    /// Flows that wait.
+    pub(super) fn waiting(&self) -> u64 {
+        self.order.len() as u64
+    }
+
+    fn decide_oldest(&mut self) {
+        let Some((_, id, number)) = self.order.pop_front() else { return };
+        let Some(groups) = self.groups.get_mut(&id) else { return };
+        let place = groups.iter().position(|group| group.number == number);
+        let group = place.map(|place| groups.swap_remove(place));
+        if groups.is_empty() {
+            self.groups.remove(&id);
+        }
+        if let Some(group) = group.filter(|group| group.seen.len() > 1) {
+            let mut row = Columns::new(JOINED_SCHEMA);
+            if group.push(&id, &mut row).is_ok() {
+                self.table.push(&row);
+            }
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn whole(cell: &Cell<'_>) -> u64 {
+    cell.number().unwrap_or(0.0) as u64
+}
+
+impl Group {
+    /// One more row; several of one sensor, as where it cut the flow, are added up.
+    fn add(&mut self, seen: Seen, last_ns: i64) {
+        (self.first_ns, self.last_ns) =
+            (self.first_ns.min(seen.first_ns), self.last_ns.max(last_ns));
+        match self.seen.iter_mut().find(|before| before.sensor == seen.sensor) {
+            Some(before) => {
+                before.first_ns = before.first_ns.min(seen.first_ns);
+                before.packets = before.packets.saturating_add(seen.packets);
+                before.bytes = before.bytes.saturating_add(seen.bytes);
+            }
+            None => self.seen.push(seen),
+        }
+    }
+
+    fn push(mut self, id: &str, rows: &mut Columns) -> Result<(), RowMismatch> {
+        self.seen.sort_by(|one, other| {
+            (one.first_ns, &one.sensor).cmp(&(other.first_ns, &other.sensor))
+        });
+        let names: Vec<_> = self.seen.iter().map(|seen| seen.sensor.as_str()).collect();
+        let (most, fewest) = (
+            |value: fn(&Seen) -> u64| self.seen.iter().map(value).max().unwrap_or(0),
+            |value: fn(&Seen) -> u64| self.seen.iter().map(value).min().unwrap_or(0),
+        );
+        let firsts = || self.seen.iter().map(|seen| seen.first_ns);
+        let spread_ns = firsts().max().unwrap_or(0).saturating_sub(firsts().min().unwrap_or(0));
+        #[allow(clippy::cast_precision_loss)]
+        let spread_s = spread_ns as f64 / 1e9;
+        let [(src_ip, src_port), (dst_ip, dst_port)] = &self.ends;
+        rows.push_row(&[
+            Value::Str(id),
+            Value::Str(&self.protocol),
+            Value::Str(src_ip),
+            Value::U16(*src_port),
+            Value::Str(dst_ip),
+            Value::U16(*dst_port),
+            Value::TimestampNs(self.first_ns),
+            Value::TimestampNs(self.last_ns),
+            Value::Str(&names.join(", ")),
+            Value::U16(u16::try_from(names.len()).unwrap_or(u16::MAX)),
+            Value::U64(most(|seen| seen.packets)),
+            Value::U64(fewest(|seen| seen.packets)),
+            Value::U64(most(|seen| seen.bytes)),
+            Value::U64(fewest(|seen| seen.bytes)),
+            Value::F64(spread_s),
+        ])
+    }
+}

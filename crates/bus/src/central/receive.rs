@@ -1,0 +1,285 @@
+//! The thread that receives.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
+use async_nats::jetstream::consumer::{DeliverPolicy, ReplayPolicy};
+use async_nats::jetstream::context::ContextBuilder;
+use async_nats::{Client, Message, Subscriber, datetime};
+use engine::columns::Columns;
+use futures_util::StreamExt as _;
+use store::Store;
+use store::query::{cell, time_column};
+use tokio::time::sleep;
+
+use super::joins::Joins;
+use super::rows::{Head, read_rows};
+use super::sensors::{Metrics, Sensors};
+use super::tally::{CentralTally, Fault};
+use super::{CentralOptions, CentralTable};
+use crate::link::{LinkEvent, OpenError, RECONNECT_MAX, connect};
+use crate::message::{LEN_MAX, all_rows, stream_name, token};
+use crate::{BusError, VERSION};
+
+/// How often it is looked who is silent, which flows have waited, and whether all ends.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// A question about the stream has so long to be answered.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Messages that are asked for at a time, and their bytes at most.
+const BATCH_MAX: i64 = 64;
+const BATCH_BYTES_MAX: i64 = 8 << 20;
+
+/// So far may event time be ahead of this machine's clock: a minute.
+const AHEAD_MAX_NS: i64 = 60_000_000_000;
+
+/// Columns that are named because they are left out, at most.
+const LEFT_OUT_MAX: usize = 100;
+
+/// What receives.
+pub(super) struct Receiver {
+    options: CentralOptions,
+    tables: Vec<CentralTable>,
+    sensors: Sensors,
+    joins: Option<Joins>,
+    store: Arc<Store>,
+    tally: Arc<CentralTally>,
+    /// Tables and columns of which it was said that they are left out.
+    left_out: BTreeSet<String>,
+    open: Option<Open>,
+}
+
+/// A connection, over which metrics come.
+struct Open {
+    client: Client,
+    metrics: Subscriber,
+}
+
+impl Receiver {
+    pub(super) fn new(
+        options: CentralOptions,
+        tables: Vec<CentralTable>,
+        (sensors, joins): (Sensors, Option<Joins>),
+        store: Arc<Store>,
+        tally: Arc<CentralTally>,
+    ) -> Self {
+        let left_out = BTreeSet::new();
+        Self { options, tables, sensors, joins, store, tally, left_out, open: None }
+    }
+
+    fn now(&self) -> Duration {
+        (self.options.monotonic)()
+    }
+
+    /// The first attempt: what would not become well by itself is an error.
+    pub(super) async fn connect(&mut self) -> Result<(), BusError> {
+        match self.open().await {
+            Ok(open) => self.open = Some(open),
+            Err(OpenError::Away(why)) => self.tally.note_event(&LinkEvent::Away(why)),
+            Err(OpenError::Refused(error)) => return Err(error),
+        }
+        Ok(())
+    }
+
+    async fn open(&self) -> Result<Open, OpenError> {
+        let CentralOptions { link, prefix, name, .. } = &self.options;
+        let tally = Arc::clone(&self.tally);
+        let on_event = Arc::new(move |event| tally.note_event(&event));
+        let inbox = format!("_INBOX.{}", token(name));
+        let client = connect(link, name, &inbox, on_event).await?;
+        let metrics = client.subscribe(format!("{prefix}.v{VERSION}.metrics.*")).await;
+        let metrics = metrics.map_err(|error| OpenError::Away(error.to_string()))?;
+        Ok(Open { client, metrics })
+    }
+
+    /// Receives until it is to end.
+    pub(super) async fn run(mut self) {
+        while !self.tally.ends.load(Relaxed) {
+            let Some(Open { client, mut metrics }) = self.open.take() else {
+                self.wait(RECONNECT_MAX).await;
+                // It was not refused at the start: the broker's operator may repair it.
+                match self.open().await {
+                    Ok(open) => self.open = Some(open),
+                    Err(OpenError::Away(_)) => {}
+                    Err(OpenError::Refused(error)) => self.tally.note_trouble(&error.to_string()),
+                }
+                continue;
+            };
+            self.receive(&client, &mut metrics).await;
+        }
+        let now = self.now();
+        self.joins.iter_mut().for_each(Joins::end);
+        self.sensors.look(now);
+        self.sensors.end(now);
+        self.tally.put_sums(self.sensors.sums());
+    }
+
+    /// Waits while others are looked at.
+    async fn wait(&mut self, time: Duration) {
+        let until = self.now() + time;
+        while self.now() < until && !self.tally.ends.load(Relaxed) {
+            sleep(LOOK_EVERY).await;
+            self.look();
+        }
+    }
+
+    /// Of one connection, for as long as the library keeps it: it opens it again where it is lost.
+    async fn receive(&mut self, client: &Client, metrics: &mut Subscriber) {
+        let mut rows = None;
+        let mut retry_at = Duration::ZERO;
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        let since_ns = (self.options.realtime_ns)()
+            .saturating_sub(i64::try_from(self.options.since.as_nanos()).unwrap_or(i64::MAX));
+        while !self.tally.ends.load(Relaxed) {
+            if rows.is_none() && self.now() >= retry_at {
+                match self.rows(client, since_ns).await {
+                    Ok(found) => rows = Some(found),
+                    Err(why) => {
+                        self.tally.note_trouble(&why);
+                        retry_at = self.now() + RECONNECT_MAX;
+                    }
+                }
+            }
+            let next = async {
+                match &mut rows {
+                    Some(rows) => rows.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                found = next => match found {
+                    Some(Ok(message)) => self.take_rows(&message),
+                    Some(Err(error)) => self.tally.note_trouble(&format!("rows: {error}")),
+                    None => rows = None,
+                },
+                message = metrics.next() => match message {
+                    Some(message) => self.take_metrics(&message),
+                    // The library has given up, which it was told not to.
+                    None => return,
+                },
+                _ = look.tick() => self.look(),
+            }
+        }
+    }
+
+    /// The rows of all sensors in the stream's order, from a time on.
+    async fn rows(&self, client: &Client, since_ns: i64) -> Result<Ordered, String> {
+        let prefix = &self.options.prefix;
+        let name = stream_name(prefix);
+        let context = ContextBuilder::new().timeout(ANSWER_WITHIN).build(client.clone());
+        let stream = context.get_stream_no_info(&name).await;
+        let none = |why: String| {
+            format!(
+                "stream {name}: {why}; wanted: the stream that sensors with prefix {prefix:?} create"
+            )
+        };
+        let stream = stream.map_err(|error| none(error.to_string()))?;
+        let start_time = datetime::from_nanos(since_ns.max(0).into());
+        let start_time = start_time.map_err(|error| error.to_string())?;
+        let config = OrderedConfig {
+            filter_subject: all_rows(prefix),
+            replay_policy: ReplayPolicy::Instant,
+            deliver_policy: DeliverPolicy::ByStartTime { start_time },
+            max_batch: BATCH_MAX,
+            max_bytes: BATCH_BYTES_MAX,
+            ..OrderedConfig::default()
+        };
+        let consumer = stream.create_consumer(config).await;
+        let consumer = consumer.map_err(|error| none(error.to_string()))?;
+        consumer.messages().await.map_err(|error| none(error.to_string()))
+    }
+
+    fn take_rows(&mut self, message: &Message) {
+        if let Err(fault) = self.attempt(message) {
+            self.tally.note_fault(fault);
+        }
+    }
+
+    fn attempt(&mut self, message: &Message) -> Result<(), Fault> {
+        let now = self.now();
+        let head = Head::read(message, &self.options.prefix).map_err(Fault::Row)?;
+        let unseen = self.sensors.take(&head, now).ok_or(Fault::Sensors)?;
+        let count: u64 = unseen.iter().map(|rows| rows.end - rows.start).sum();
+        self.tally.repeated.fetch_add(head.rows.end - head.rows.start - count, Relaxed);
+        if count == 0 {
+            return Ok(());
+        }
+        let is_it = |table: &&mut CentralTable| table.name == head.table;
+        let Some(table) = self.tables.iter_mut().find(is_it) else {
+            self.tally.unwanted.fetch_add(count, Relaxed);
+            self.leave_out(&head.sensor, format!("table {}", head.table));
+            return Ok(());
+        };
+        let (mut named, mut rows) = (Vec::new(), Columns::new(table.schema));
+        read_rows(&head, &message.payload, &unseen, &mut rows, |name| named.push(name.to_owned()))
+            .map_err(Fault::Row)?;
+        latest_ns(&rows)
+            .into_iter()
+            .for_each(|ns| put_time(&self.store, ns, self.options.realtime_ns));
+        if let Some(joins) = self.joins.as_mut().filter(|_| head.table == "flows") {
+            joins.take(&rows, now);
+        }
+        self.tally.rows.fetch_add(count, Relaxed);
+        (table.put)(rows);
+        for name in named {
+            self.leave_out(&head.sensor, format!("column {name} of {}", head.table));
+        }
+        Ok(())
+    }
+
+    /// Said once of each.
+    fn leave_out(&mut self, sensor: &str, what: String) {
+        if self.left_out.len() < LEFT_OUT_MAX && !self.left_out.contains(&what) {
+            let wanted = "give this view the tables and keys that its sensors have";
+            self.tally.tell(&format!("sensors: {sensor} has {what}, which is left out; {wanted}"));
+            self.left_out.insert(what);
+        }
+    }
+
+    fn take_metrics(&mut self, message: &Message) {
+        let now = self.now();
+        let read = Some(&message.payload).filter(|payload| payload.len() <= 4 * LEN_MAX);
+        let read = read.and_then(|payload| Metrics::read(payload)).filter(|(sensor, _, _)| {
+            let prefix = &self.options.prefix;
+            message.subject.as_str() == format!("{prefix}.v{VERSION}.metrics.{}", token(sensor))
+        });
+        let Some((sensor, run, metrics)) = read else {
+            return self.tally.note_fault(Fault::Metrics);
+        };
+        metrics
+            .time_ns
+            .into_iter()
+            .for_each(|ns| put_time(&self.store, ns, self.options.realtime_ns));
+        if !self.sensors.take_metrics(&sensor, &run, metrics, now) {
+            self.tally.note_fault(Fault::Sensors);
+        }
+    }
+
+    fn look(&mut self) {
+        let now = self.now();
+        self.sensors.look(now);
+        self.tally.put_sums(self.sensors.sums());
+        if let Some(joins) = &mut self.joins {
+            joins.look(now);
+            self.tally.joins_waiting.store(joins.waiting(), Relaxed);
+            self.tally.joins_evicted.store(joins.evicted, Relaxed);
+        }
+    }
+}
+
+/// The time of the latest row.
+fn latest_ns(rows: &Columns) -> Option<i64> {
+    let time = time_column(rows.schema())?;
+    (0..rows.row_count()).filter_map(|row| cell(rows, time, row).time()).max()
+}
+
+/// Event time has come so far. A sensor whose clock is far ahead does not take all others along.
+fn put_time(store: &Store, ns: i64, realtime_ns: fn() -> i64) {
+    if ns <= realtime_ns().saturating_add(AHEAD_MAX_NS) {
+        store.put_time(ns);
+    }
+}

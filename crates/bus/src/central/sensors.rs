@@ -1,0 +1,276 @@
+//! Sensors that were heard: how each stands, and a row for every change of that.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
+use serde_json::Value as Json;
+use store::Table;
+
+use super::progress::Progress;
+use super::rows::{Head, SENSOR};
+use crate::VERSION;
+
+/// Sensors that are known at a time.
+pub(super) const SENSORS_MAX: usize = 1_000;
+
+/// Tables of runs of one sensor that are followed; the longest unheard goes where there are more.
+const TABLES_MAX: usize = 256;
+
+/// The table of sensors.
+pub const SENSORS_SCHEMA: Schema = &[
+    SENSOR,
+    Field::new("time_ns", Kind::TimestampNs, "When, by the clock of this machine."),
+    Field::new(
+        "event",
+        Kind::Text,
+        "`heard` (first message), `restarted`, `silent`, `back`; `now` in rows of the present state.",
+    ),
+    Field::new("run", Kind::Text, "Run of the sensor, a number in hexadecimal."),
+    Field::new("silent_s", Kind::F64, "Seconds since its last message."),
+    Field::new("event_time_ns", Kind::TimestampNs, "Event time of the sensor in its last metrics.")
+        .nullable(),
+    Field::new("packets_received", Kind::U64, "Packets that it received in this run.").nullable(),
+    Field::new("packets_dropped", Kind::U64, "Packets that it lost in this run.").nullable(),
+    Field::new("rows", Kind::U64, "Rows received here, of all its runs."),
+    Field::new("rows_missing", Kind::U64, "Rows that others follow and that did not come."),
+    Field::new("rows_lost", Kind::U64, "Rows that it reports as lost before they were published.")
+        .nullable(),
+];
+
+/// A sensor.
+struct Sensor {
+    run: String,
+    heard: Duration,
+    is_silent: bool,
+    /// The table of a run, and when it was heard last.
+    tables: BTreeMap<(String, String), (Progress, Duration)>,
+    rows: u64,
+    /// Missing rows of tables that are not followed any more.
+    missing_before: u64,
+    metrics: Option<Metrics>,
+}
+
+/// What is read of a sensor's own metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Metrics {
+    pub time_ns: Option<i64>,
+    pub received: u64,
+    pub dropped: u64,
+    pub rows_lost: u64,
+}
+
+/// All sensors, and the table of them.
+pub(super) struct Sensors {
+    all: BTreeMap<String, Sensor>,
+    silent_after: Duration,
+    realtime_ns: fn() -> i64,
+    tell: fn(&str),
+    pub table: Arc<Table>,
+}
+
+/// How sensors stand together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct SensorSums {
+    pub known: u64,
+    pub silent: u64,
+    pub missing: u64,
+    pub received: u64,
+    pub dropped: u64,
+}
+
+impl Sensor {
+    fn new(run: &str, heard: Duration) -> Self {
+        let (run, tables) = (run.to_owned(), BTreeMap::new());
+        let (rows, missing_before) = (0, 0);
+        Self { run, heard, is_silent: false, tables, rows, missing_before, metrics: None }
+    }
+
+    fn missing(&self) -> u64 {
+        let of_tables = self.tables.values().map(|(progress, _)| progress.missing());
+        self.missing_before + of_tables.sum::<u64>()
+    }
+
+    fn progress(&mut self, head: &Head, now: Duration) -> &mut Progress {
+        let key = (head.run.clone(), head.table.clone());
+        if self.tables.len() >= TABLES_MAX && !self.tables.contains_key(&key) {
+            let oldest = self.tables.iter().min_by_key(|(_, (_, heard))| *heard);
+            if let Some((oldest, (progress, _))) = oldest {
+                self.missing_before += progress.missing();
+                let oldest = oldest.clone();
+                self.tables.remove(&oldest);
+            }
+        }
+        let new = || (Progress::new(head.rows.start), now);
+        let (progress, heard) = self.tables.entry(key).or_insert_with(new);
+        *heard = now;
+        progress
+    }
+}
+
+impl Metrics {
+    /// The sensor and its run, and what is read of its metrics; nothing where these are none.
+    pub(super) fn read(payload: &[u8]) -> Option<(String, String, Self)> {
+        let json: Json = serde_json::from_slice(payload).ok()?;
+        if json.get("version")?.as_u64()? != u64::from(VERSION) {
+            return None;
+        }
+        let text = |name: &str| json.get(name)?.as_str().map(str::to_owned);
+        let mut metrics = Self { time_ns: json.get("time_ns")?.as_i64(), ..Self::default() };
+        for count in json.get("counts")?.as_array()? {
+            let value = count.get("value").and_then(Json::as_f64).unwrap_or(0.0);
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let value = value as u64;
+            let is_of = |name: &str| count.get("application").and_then(Json::as_str) == Some(name);
+            match count.get("name").and_then(Json::as_str) {
+                Some("packets_received") if is_of("run") => metrics.received += value,
+                Some("packets_dropped") if is_of("run") => metrics.dropped += value,
+                Some("rows_lost") if is_of("nats") => metrics.rows_lost += value,
+                _ => {}
+            }
+        }
+        Some((text("sensor")?, text("run")?, metrics))
+    }
+}
+
+impl Sensors {
+    pub(super) fn new(
+        table: Arc<Table>,
+        silent_after: Duration,
+        realtime_ns: fn() -> i64,
+        tell: fn(&str),
+    ) -> Self {
+        Self { all: BTreeMap::new(), silent_after, realtime_ns, tell, table }
+    }
+
+    /// A sensor that is heard now; none where there are too many. Messages of the past, which the
+    /// broker had stored, are heard when they come.
+    fn hear(&mut self, name: &str, run: &str, now: Duration) -> Option<&mut Sensor> {
+        if !self.all.contains_key(name) {
+            if self.all.len() >= SENSORS_MAX {
+                return None;
+            }
+            self.all.insert(name.to_owned(), Sensor::new(run, now));
+            self.note(name, "heard", now);
+        }
+        let sensor = self.all.get_mut(name)?;
+        let was_silent = std::mem::replace(&mut sensor.is_silent, false);
+        let gap = now.saturating_sub(std::mem::replace(&mut sensor.heard, now));
+        // Runs are numbered by their time: one from before is heard again, and is not the present.
+        let is_new = (run.len(), run) > (sensor.run.len(), sensor.run.as_str());
+        if is_new {
+            run.clone_into(&mut sensor.run);
+            sensor.metrics = None;
+            self.note(name, "restarted", now);
+        }
+        if was_silent {
+            (self.tell)(&format!("sensors: {name} is back after {:.0} s", gap.as_secs_f64()));
+            self.note(name, "back", now);
+        }
+        self.all.get_mut(name)
+    }
+
+    /// Takes in the rows that a message has, by number: those that did not come before; nothing
+    /// where there are too many sensors.
+    pub(super) fn take(&mut self, head: &Head, now: Duration) -> Option<Vec<std::ops::Range<u64>>> {
+        let sensor = self.hear(&head.sensor, &head.run, now)?;
+        let unseen = sensor.progress(head, now).take(head.rows.clone());
+        sensor.rows += unseen.iter().map(|rows| rows.end - rows.start).sum::<u64>();
+        Some(unseen)
+    }
+
+    /// Takes in metrics; whether there was room.
+    pub(super) fn take_metrics(
+        &mut self,
+        name: &str,
+        run: &str,
+        metrics: Metrics,
+        now: Duration,
+    ) -> bool {
+        let Some(sensor) = self.hear(name, run, now) else { return false };
+        if sensor.run == run {
+            sensor.metrics = Some(metrics);
+        }
+        true
+    }
+
+    /// Looks which sensors are silent, and shows how all stand.
+    pub(super) fn look(&mut self, now: Duration) {
+        let silent_after = self.silent_after;
+        let is_silent = |sensor: &Sensor| now.saturating_sub(sensor.heard) >= silent_after;
+        let newly: Vec<String> = self
+            .all
+            .iter_mut()
+            .filter(|(_, sensor)| !sensor.is_silent && is_silent(sensor))
+            .map(|(name, sensor)| {
+                sensor.is_silent = true;
+                name.clone()
+            })
+            .collect();
+        for name in newly {
+            let after = silent_after.as_secs_f64();
+            (self.tell)(&format!("sensors: {name} is silent: no message for {after:.0} s"));
+            self.note(&name, "silent", now);
+        }
+        let mut rows = Columns::new(SENSORS_SCHEMA);
+        for name in self.all.keys() {
+            // Rows of its own columns.
+            let _ = self.push(&mut rows, name, "now", now);
+        }
+        let row_count = rows.row_count();
+        self.table.put_open(0, 0, row_count, Box::new(move || rows.clone()));
+    }
+
+    /// Nothing is open any more.
+    pub(super) fn end(&self, now: Duration) {
+        self.table.end_open(0, 0);
+        self.all.keys().for_each(|name| self.note(name, "now", now));
+    }
+
+    pub(super) fn sums(&self) -> SensorSums {
+        let mut sums = SensorSums { known: self.all.len() as u64, ..SensorSums::default() };
+        for sensor in self.all.values() {
+            sums.silent += u64::from(sensor.is_silent);
+            sums.missing += sensor.missing();
+            let metrics = sensor.metrics.unwrap_or_default();
+            sums.received += metrics.received;
+            sums.dropped += metrics.dropped;
+        }
+        sums
+    }
+
+    fn note(&self, name: &str, event: &str, now: Duration) {
+        let mut row = Columns::new(SENSORS_SCHEMA);
+        if self.push(&mut row, name, event, now).is_ok() {
+            self.table.push(&row);
+        }
+    }
+
+    fn push(
+        &self,
+        rows: &mut Columns,
+        name: &str,
+        event: &str,
+        now: Duration,
+    ) -> Result<(), RowMismatch> {
+        let Some(sensor) = self.all.get(name) else { return Ok(()) };
+        let of = |value: fn(Metrics) -> u64| -> Value<'static> {
+            sensor.metrics.map(|metrics| Value::U64(value(metrics))).into()
+        };
+        let time_ns = sensor.metrics.and_then(|metrics| metrics.time_ns);
+        rows.push_row(&[
+            Value::Str(name),
+            Value::TimestampNs((self.realtime_ns)()),
+            Value::Str(event),
+            Value::Str(&sensor.run),
+            Value::F64(now.saturating_sub(sensor.heard).as_secs_f64()),
+            time_ns.map(Value::TimestampNs).into(),
+            of(|metrics| metrics.received),
+            of(|metrics| metrics.dropped),
+            Value::U64(sensor.rows),
+            Value::U64(sensor.missing()),
+            of(|metrics| metrics.rows_lost),
+        ])
+    }
+}

@@ -1,0 +1,83 @@
+//! `wirelens run` with `[sensors]`: the results of other runs, until Ctrl-C.
+
+use std::sync::Arc;
+use std::thread;
+
+use server::{Mode, Server};
+use session::host::machine_name;
+use session::run::{CentralDoors, CentralRun, Doors, Plan};
+
+use super::args::RunArguments;
+use super::{Begun, Beside, alerting, checked, page, stdout, stored, tell_line};
+use crate::clock::{self, CLOCK};
+use crate::failure::{Failure, Status};
+use crate::interrupt::{self, Reopen};
+use crate::service::{self, Notices, Service};
+
+pub(super) fn run(
+    mut plan: Plan,
+    beside: Beside,
+    arguments: &RunArguments,
+) -> Result<Status, Failure> {
+    if arguments.view {
+        return Err(Failure::usage(
+            "--view shows packets of its own; wanted with [sensors]: --page",
+        ));
+    }
+    if arguments.check {
+        return Ok(checked(&plan, arguments));
+    }
+    let (control, reopen, store) = (interrupt::control(), Reopen::on_hangup(), plan.store.clone());
+    let lent = CentralDoors {
+        doors: Doors { clock: CLOCK, stdout, tell: Some(tell_line) },
+        control: Arc::clone(&control),
+        machine: machine_name(),
+        realtime_ns: || clock::realtime().as_ns(),
+        tell: tell_line,
+    };
+    let servers = plan.nats.iter().flat_map(|nats| nats.servers.clone()).collect();
+    let Some(central) = CentralRun::begin(&mut plan, &lent)? else { return Ok(Status::Fine) };
+    let facts = page::facts_of(Mode::Live, servers, central.packets());
+    let Begun { server, alerts, history, .. } = match beside.begin(facts, tell_line) {
+        Ok(begun) => begun,
+        Err(failure) => {
+            central.abandon();
+            return Err(failure);
+        }
+    };
+    let packets = central.packets();
+    let notices = Notices::with(Box::new(move || {
+        let (received, dropped) = packets();
+        format!("{received} packets received by sensors, {dropped} dropped")
+    }));
+    while !control.is_stopped() {
+        notices.tick();
+        if reopen.take() {
+            notices.send(Service::reloading);
+            central.reopen();
+            alerts.iter().for_each(|alerts| {
+                alerts.reopen();
+                alerts.lists().reload();
+            });
+            server.iter().for_each(|server| page::reload(server, tell_line));
+            tell_line(
+                "[sensors]: files were begun anew; other settings take effect at the next start",
+            );
+            notices.send(Service::taken_up);
+        }
+        thread::sleep(page::LOOK_EVERY);
+    }
+    let ended = central.end(store.as_deref());
+    alerts.into_iter().for_each(alerting::end);
+    history.iter().for_each(|history| stored::end(history));
+    server.into_iter().for_each(Server::end);
+    service::stopping();
+    let counts = ended?;
+    if !arguments.quiet {
+        eprintln!(
+            "{} rows of {} sensors received, {} missing; {} messages refused",
+            counts.rows, counts.sensors, counts.missing, counts.refused
+        );
+    }
+    Ok(Status::Fine)
+}
