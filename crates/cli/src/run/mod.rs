@@ -264,6 +264,7 @@ impl Beside {
 pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, String), Failure> {
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
+    plan.check_has_packets()?;
     let store = Store::new();
     plan.store = Some(Arc::clone(&store));
     let (inputs, opened) = open(&plan, arguments)?;

@@ -199,6 +199,7 @@ fn plan(
     let site =
         Site { host, environment, clock: CLOCK, is_live: false, input: None, takes_rows: true };
     let mut plan = options.plan(&site)?;
+    plan.check_has_packets()?;
     let site = Site { is_live: plan.input.is_live(), ..site };
     let tables = take_rows(&mut plan, options, &site, to, budget)?;
     Ok((plan, tables))

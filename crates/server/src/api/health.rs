@@ -102,8 +102,8 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
             wanted: "none; a faster disk, or fewer rows",
         },
     ];
-    let broker = broker(&counts);
-    let checks = checks.into_iter().chain(stored(state.history.as_ref())).chain(broker);
+    let others = broker(&counts).into_iter().chain(sensors(&counts));
+    let checks = checks.into_iter().chain(stored(state.history.as_ref())).chain(others);
     let checks: Vec<_> = checks.collect();
     let is_well = checks.iter().all(|check| check.status == "ok");
     #[allow(clippy::cast_precision_loss)]
@@ -138,13 +138,37 @@ fn stored(history: Option<&HistoryAbout>) -> Option<Check> {
     })
 }
 
-/// Whether rows reach the broker, where they are published.
-fn broker(counts: &[(&'static str, Vec<Count>)]) -> Option<Check> {
-    let (_, counts) = counts.iter().find(|(application, _)| *application == "nats")?;
-    let sum = |name: &str| {
+/// Sums over labels of what an application counts, by name; nothing where there is none.
+fn sums(counts: &[(&'static str, Vec<Count>)], application: &str) -> Option<impl Fn(&str) -> f64> {
+    let (_, counts) = counts.iter().find(|(name, _)| *name == application)?;
+    Some(|name: &str| {
         let of = counts.iter().filter(|count| count.name == name);
         of.map(|count| count.value).sum::<f64>()
+    })
+}
+
+/// Whether sensors are heard and all of their rows came, where others' results are shown.
+fn sensors(counts: &[(&'static str, Vec<Count>)]) -> Option<Check> {
+    let sum = sums(counts, "sensors")?;
+    let (known, silent, missing) = (sum("known"), sum("silent"), sum("rows_missing"));
+    let is_connected = sum("connected") > 0.0;
+    let status = match (is_connected && known > 0.0, missing > 0.0) {
+        (_, true) => "error",
+        (true, false) if silent == 0.0 => "ok",
+        _ => "warning",
     };
+    let state = if is_connected { "connected" } else { "away" };
+    Some(Check {
+        name: "sensors",
+        status,
+        seen: format!("broker {state}; {known} heard, {silent} silent; {missing} rows missing"),
+        wanted: "all heard, no row missing; the table `sensors` has each of them",
+    })
+}
+
+/// Whether rows reach the broker, where they are published.
+fn broker(counts: &[(&'static str, Vec<Count>)]) -> Option<Check> {
+    let sum = sums(counts, "nats")?;
     let (is_connected, lost) = (sum("connected") > 0.0, sum("rows_lost"));
     let status = match (is_connected, lost > 0.0) {
         (true, false) => "ok",

@@ -19,7 +19,8 @@ pub use super::app_plan::AppPlan;
 use super::central::{self, SensorsSettings};
 pub(super) use super::outputs::OutputSettings;
 use super::outputs::{OutputTarget, take_output};
-use crate::application::{Clash, CombinedWants, Entry, Reading, Ready, Site, Wants};
+use super::session::RunError;
+use crate::application::{Clash, CombinedWants, Entry, Reading, Ready, Refusal, Site, Wants};
 use crate::applications::APPLICATIONS;
 use crate::input::InputSettings;
 use crate::names_read;
@@ -109,6 +110,16 @@ impl Plan {
         let of_settings =
             || InputRequest { decapsulate: self.wants.inner(), ..self.input.request() };
         self.asked.clone().unwrap_or_else(of_settings)
+    }
+
+    /// Whether it reads packets, as front ends want it that show no results of others.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`]
+    pub fn check_has_packets(&self) -> Result<(), RunError> {
+        let why = "results of other machines are shown by `wirelens run` alone";
+        let refusal = || RunError::Refused(Refusal::of("[sensors]", why));
+        self.sensors.as_ref().map_or(Ok(()), |_| Err(refusal()))
     }
 
     /// Adds an application of the front end, and the consumer of its rows.
