@@ -36,6 +36,11 @@ ELSEWHERE = (
     "wirelens_escalations_answer_seconds", "wirelens_escalations_transit_seconds",
     *(f"wirelens_escalations_{name}_total" for name in (
         "rows", "messages", "messages_repeated", "answers_unexpected")),
+    # And sensors: tests/test_sensors.py starts some and reads these.
+    "wirelens_sensors_connected", "wirelens_sensors_known", "wirelens_sensors_silent",
+    "wirelens_sensors_rows_missing", "wirelens_sensors_joins_waiting",
+    *(f"wirelens_sensors_{name}_total" for name in (
+        "rows_read", "rows_repeated", "rows_unwanted", "messages_refused", "joins_evicted")),
     # A model is replaced at a reload: tests/test_model_replaced.py.
     "wirelens_classify_model_verdicts_total",
 )  # fmt: skip

@@ -19,7 +19,7 @@ from lab import Listening, wait_until
 pytestmark = pytest.mark.testbed
 
 TABLES = '[flows]\nread-names = true\n{flows}[classify]\nmodel = "services"\n{classify}'
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 def output(folder: Path, name: str) -> str:
@@ -205,16 +205,16 @@ def test_flows_at_several_sensors_are_joined(tmp_path: Path) -> None:
         seen = [flows[sensor][row["community_id"]] for sensor in ("front", "behind")]
         assert (row["packets_max"], row["packets_min"]) == (max(seen), min(seen))
     whole = [row for row in joined if row["packets_max"] == row["packets_min"]]
-    assert {round(row["first_spread_s"], 6) for row in whole} == {0.005}  # type: ignore[call-overload]
-    assert sum(row["packets_max"] - row["packets_min"] for row in joined) > 50  # type: ignore[operator,misc]
+    assert {round(row["first_spread_s"], 6) for row in whole} == {0.005}
+    assert sum(row["packets_max"] - row["packets_min"] for row in joined) > 50
 
 
 def headers(
-    sensor: str = "a", table: str = "flows", first: int = 0, rows: int = 1, **more: str
+    sensor: str = "a", table: str = "flows", first: int | str = 0, rows: int = 1, version: int = 1
 ) -> bytes:
     named = {
-        "Wirelens-Version": "1", "Wirelens-Sensor": sensor, "Wirelens-Run": "18a4f0",
-        "Wirelens-Table": table, "Wirelens-First-Row": str(first), "Wirelens-Rows": str(rows), **more,
+        "Wirelens-Version": str(version), "Wirelens-Sensor": sensor, "Wirelens-Run": "18a4f0",
+        "Wirelens-Table": table, "Wirelens-First-Row": str(first), "Wirelens-Rows": str(rows),
     }  # fmt: skip
     text = "".join(f"{name}: {value}\r\n" for name, value in named.items())
     return f"NATS/1.0\r\n{text}\r\n".encode()
@@ -238,10 +238,10 @@ def test_damaged_and_forged_messages_make_no_row(tmp_path: Path) -> None:
             ]  # fmt: skip
             for at, data in enumerate(bad_rows):
                 forge(client, headers(first=at), data)
-            forge(client, headers(**{"Wirelens-Version": "2"}), row)
+            forge(client, headers(version=2), row)
             bad_heads = [
                 headers(sensor="b"), headers(table="classify"), headers(rows=0), headers(rows=257),
-                headers(first=2**63), headers(**{"Wirelens-First-Row": "x"}), headers(sensor="a" * 500),
+                headers(first=2**63), headers(first="x"), headers(sensor="a" * 500),
                 b"NATS/1.0\r\n\r\n",
             ]  # fmt: skip
             for head in bad_heads:

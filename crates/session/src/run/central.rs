@@ -66,6 +66,14 @@ pub(super) const EXAMPLE: &str = "
 # join-wait = \"1m\"
 ";
 
+/// The columns of its own tables, for the reference pages.
+pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
+    vec![
+        ("wirelens run, [sensors]: the table `sensors`", bus::SENSORS_SCHEMA),
+        ("wirelens run, [sensors]: the table `joined`", bus::JOINED_SCHEMA),
+    ]
+}
+
 /// Reads `[sensors]`, which takes the place of `[input]`: where both are, the place of neither.
 pub(super) fn take(root: &mut DeTable<'_>, mistakes: &mut Mistakes) -> Option<SensorsSettings> {
     let value = root.remove(NAME)?;
@@ -256,4 +264,17 @@ fn open(
     store.count_by(name, writer.counting());
     begun.0.push(writer);
     Ok(Some(CentralTable { name: of_sensors, schema, put: Box::new(move |rows| outlet.put(rows)) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_has_the_defaults() {
+        let commented = EXAMPLE.lines().filter_map(|line| line.strip_prefix("# "));
+        let keys: Vec<_> = commented.filter(|line| line.contains(" = ")).collect();
+        let read: SensorsSettings = toml::from_str(&keys.join("\n")).unwrap();
+        assert_eq!((keys.len(), read), (3, SensorsSettings::default()));
+    }
 }
