@@ -62,6 +62,8 @@ impl Progress {
 }
 
 #[cfg(test)]
+// Ranges are values here.
+#[allow(clippy::single_range_in_vec_init)]
 mod tests {
     use super::*;
 

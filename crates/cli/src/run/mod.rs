@@ -126,9 +126,8 @@ fn pass(
     arguments: &RunArguments,
     host: &Host,
 ) -> Result<Status, Failure> {
-    let path = arguments.config.as_deref();
-    let store = plan.store.clone();
-    let duration = plan.input.duration;
+    let (path, duration) = (arguments.config.as_deref(), plan.input.duration);
+    let store = plan.store.clone().filter(|_| arguments.view);
     let reopen = Reopen::on_hangup();
     let tell: fn(&str) = if arguments.view { view::tell } else { tell_line };
     let is_quiet = arguments.quiet || arguments.view;
@@ -138,16 +137,15 @@ fn pass(
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
     })?;
-    let store = store.filter(|_| arguments.view);
     let view = store.map(|store| View::of("run", session.inputs(), store, None));
-    let Begun { server, alerts, history, bus } =
-        match beside.begin(page::facts(session.inputs(), false), tell) {
-            Ok(begun) => begun,
-            Err(failure) => {
-                session.abandon();
-                return Err(failure);
-            }
-        };
+    let facts = page::facts(session.inputs(), false);
+    let Begun { server, alerts, history, bus } = match beside.begin(facts, tell) {
+        Ok(begun) => begun,
+        Err(failure) => {
+            session.abandon();
+            return Err(failure);
+        }
+    };
     let notices = Notices::of(session.inputs());
     let again = || match plan_again(path, arguments, host) {
         Ok(plan) => plan,

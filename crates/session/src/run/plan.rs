@@ -217,15 +217,49 @@ pub fn read(
     if !mistakes.is_empty() {
         return Err(mistakes.into_found());
     }
-    let plan = plan(path, text, root, instead, site, &mut mistakes);
+    let plan = plan(text, root, instead, site, &mut mistakes);
     match plan {
         Some(plan) if mistakes.is_empty() => Ok(plan),
         _ => Err(mistakes.into_found()),
     }
 }
 
+/// The applications of a file, what they want together, and the words that they give for rules.
+#[derive(Default)]
+struct AppPlans {
+    planned: Vec<AppPlan>,
+    wants: CombinedWants,
+    words: Vec<Words>,
+}
+
+fn applications(
+    root: &mut DeTable<'_>,
+    site: Site<'_>,
+    has_broker: bool,
+    mistakes: &mut Mistakes,
+) -> AppPlans {
+    let mut found = AppPlans::default();
+    for entry in APPLICATIONS {
+        for table in tables_of(entry.name, root.remove(entry.name), mistakes) {
+            let at = table.span();
+            let Some((written, ready)) = application(entry, table, site, mistakes) else {
+                continue;
+            };
+            if let Err(clash) = found.wants.add(entry.name, &ready.wants()) {
+                mistakes.add(at.clone(), clash);
+            }
+            if ready.escalates() && !has_broker {
+                mistakes.add(at.clone(), format_args!("[{}] {NO_BROKER}", entry.name));
+            }
+            take_words(&*ready, entry.name, &at, &mut found.words, mistakes);
+            let place = mistakes.place(at);
+            found.planned.push(AppPlan::written(entry, ready, written, place));
+        }
+    }
+    found
+}
+
 fn plan(
-    path: &Path,
     text: &str,
     root: Spanned<DeTable<'_>>,
     instead: &impl Fn(&mut InputSettings),
@@ -253,24 +287,9 @@ fn plan(
     let is_seen = site.takes_rows || is_observed || !alerting.is_empty();
     let site = Site { takes_rows: is_seen || is_central, ..site };
     let rules = tables_of("rule", root.remove("rule"), mistakes);
-    let (mut planned, mut wants, mut words) = (Vec::new(), CombinedWants::default(), Vec::new());
-    for entry in APPLICATIONS {
-        for table in tables_of(entry.name, root.remove(entry.name), mistakes) {
-            let at = table.span();
-            let Some((written, ready)) = application(entry, table, site, mistakes) else {
-                continue;
-            };
-            if let Err(clash) = wants.add(entry.name, &ready.wants()) {
-                mistakes.add(at.clone(), clash);
-            }
-            if ready.escalates() && nats.is_none() && !is_central {
-                mistakes.add(at.clone(), format_args!("[{}] {NO_BROKER}", entry.name));
-            }
-            take_words(&*ready, entry.name, &at, &mut words, mistakes);
-            let place = Mistake { path: path.to_owned(), ..mistakes.place(at) };
-            planned.push(AppPlan::written(entry, ready, written, place));
-        }
-    }
+    let has_broker = nats.is_some() || is_central;
+    let AppPlans { mut planned, mut wants, words } =
+        applications(&mut root, site, has_broker, mistakes);
     if let Some((networks, at)) = networks.as_ref().zip(networks_at) {
         enrich(networks, &mut planned, at, mistakes);
     }
