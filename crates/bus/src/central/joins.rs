@@ -251,3 +251,112 @@ impl Group {
         ])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use store::{Store, TableLimits};
+
+    use super::*;
+    use crate::central::rows::SENSOR;
+
+    const FLOWS: Schema = &[
+        SENSOR,
+        Field::new("community_id", Kind::Text, "").nullable(),
+        Field::new("protocol", Kind::Text, "").nullable(),
+        Field::new("src_ip", Kind::Text, "").nullable(),
+        Field::new("src_port", Kind::U16, "").nullable(),
+        Field::new("dst_ip", Kind::Text, "").nullable(),
+        Field::new("dst_port", Kind::U16, "").nullable(),
+        Field::new("first_ns", Kind::TimestampNs, "").nullable(),
+        Field::new("last_ns", Kind::TimestampNs, "").nullable(),
+        Field::new("src_packets", Kind::U64, "").nullable(),
+        Field::new("dst_packets", Kind::U64, "").nullable(),
+        Field::new("src_bytes", Kind::U64, "").nullable(),
+        Field::new("dst_bytes", Kind::U64, "").nullable(),
+    ];
+    const SECOND_NS: i64 = 1_000_000_000;
+
+    /// A sensor's flow of so many packets each way, between these seconds.
+    fn flow(sensor: &str, id: &str, seconds: std::ops::Range<i64>, packets: u64) -> Columns {
+        let mut rows = Columns::new(FLOWS);
+        let count = Value::U64(packets);
+        rows.push_row(&[
+            Value::Str(sensor),
+            Value::Str(id),
+            Value::Str("TCP"),
+            Value::Str("10.0.0.1"),
+            Value::U16(1000),
+            Value::Str("10.0.0.2"),
+            Value::U16(443),
+            Value::TimestampNs(seconds.start * SECOND_NS),
+            Value::TimestampNs(seconds.end * SECOND_NS),
+            count,
+            count,
+            Value::U64(packets * 100),
+            Value::U64(packets * 10),
+        ])
+        .unwrap();
+        rows
+    }
+
+    fn joins(store: &Store) -> Joins {
+        let add = || store.add("joined", "", JOINED_SCHEMA, TableLimits::default());
+        Joins::new(FLOWS, Duration::from_secs(60), add).unwrap()
+    }
+
+    /// What was joined: id, sensors, and the packets at the most and the fewest.
+    fn joined(store: &Store) -> Vec<(String, String, u64, u64)> {
+        let view = store.find("joined").unwrap().view();
+        let mut found = Vec::new();
+        for rows in view.final_rows() {
+            for row in 0..rows.row_count() {
+                let at = |place| cell(rows, place, row);
+                found.push((text(&at(0)), text(&at(8)), whole(&at(10)), whole(&at(11))));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn flows_meet_by_id_and_time() {
+        let store = Store::new();
+        let (mut joins, second) = (joins(&store), Duration::from_secs);
+        joins.take(&flow("b", "1:x", 10..20, 5), second(0));
+        joins.take(&flow("alone", "1:y", 10..20, 5), second(0));
+        joins.take(&flow("a", "1:x", 9..19, 7), second(1));
+        // The same ports again, long after: another flow, which one sensor alone saw.
+        joins.take(&flow("a", "1:x", 100..101, 1), second(2));
+        // Cut by its sensor.
+        joins.take(&flow("b", "1:x", 20..21, 1), second(3));
+        joins.look(second(59));
+        assert_eq!((joined(&store), joins.waiting()), (vec![], 3));
+        joins.look(second(60));
+        let wanted = vec![(String::from("1:x"), String::from("a, b"), 14, 12)];
+        assert_eq!((joined(&store), joins.waiting()), (wanted.clone(), 1));
+        // What comes after that is decided by itself.
+        joins.take(&flow("c", "1:x", 10..20, 5), second(61));
+        joins.end();
+        assert_eq!((joined(&store), joins.waiting(), joins.groups.len()), (wanted, 0, 0));
+    }
+
+    #[test]
+    fn the_oldest_is_decided_where_too_many_wait() {
+        let store = Store::new();
+        let mut joins = joins(&store);
+        joins.take(&flow("a", "first", 0..1, 1), Duration::ZERO);
+        joins.take(&flow("b", "first", 0..1, 1), Duration::ZERO);
+        for at in 0..WAITING_MAX {
+            joins.take(&flow("a", &at.to_string(), 0..1, 1), Duration::ZERO);
+        }
+        assert_eq!((joins.evicted, joins.waiting()), (1, WAITING_MAX as u64));
+        assert_eq!(joined(&store).len(), 1);
+    }
+
+    #[test]
+    fn flows_by_the_names_of_another_tool_are_not_joined() {
+        let store = Store::new();
+        let add = || store.add("joined", "", JOINED_SCHEMA, TableLimits::default());
+        assert!(Joins::new(&FLOWS[..5], Duration::ZERO, add).is_none());
+        assert!(store.find("joined").is_none());
+    }
+}

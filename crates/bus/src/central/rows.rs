@@ -153,3 +153,101 @@ fn bytes(field: &Field, object: &Map<String, Json>) -> Option<Vec<u8>> {
     let byte = |at| u8::try_from(digit(at)? << 4 | digit(at + 1)?).ok();
     (0..text.len()).step_by(2).map(byte).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::json_lines;
+
+    const KINDS: Schema = &[
+        Field::new("u64", Kind::U64, ""),
+        Field::new("u32", Kind::U32, ""),
+        Field::new("u16", Kind::U16, "").nullable(),
+        Field::new("i8", Kind::I8, ""),
+        Field::new("time_ns", Kind::TimestampNs, "").nullable(),
+        Field::new("f64", Kind::F64, "").nullable(),
+        Field::new("text", Kind::Text, ""),
+        Field::new("bytes", Kind::Bytes, "").nullable(),
+    ];
+
+    fn head(count: u64) -> Head {
+        let [sensor, run, table] = ["roof east", "18a4f0", "kinds"].map(String::from);
+        Head { sensor, run, table, rows: 5..5 + count }
+    }
+
+    fn values() -> [[Value<'static>; 8]; 3] {
+        let null = Value::Null;
+        [
+            [
+                Value::U64(u64::MAX),
+                Value::U32(u32::MAX),
+                Value::U16(u16::MAX),
+                Value::I8(i8::MIN),
+                Value::TimestampNs(i64::MIN),
+                Value::F64(-1.5e-300),
+                Value::Str("\"a\"\n\u{1f4a1}\u{0}\\"),
+                Value::Bytes(&[0, 1, 0xfe, 0xff]),
+            ],
+            [Value::U64(0), Value::U32(0), null, Value::I8(0), null, null, Value::Str(""), null],
+            [
+                Value::U64(1 << 53 | 1),
+                Value::U32(1),
+                Value::U16(1),
+                Value::I8(i8::MAX),
+                Value::TimestampNs(i64::MAX),
+                Value::F64(0.1),
+                Value::Str("x"),
+                Value::Bytes(&[]),
+            ],
+        ]
+    }
+
+    #[test]
+    fn what_a_sensor_writes_is_read_back_to_the_digit() {
+        let schema = central_schema(KINDS);
+        let (mut sent, mut wanted) = (Columns::new(KINDS), Columns::new(schema));
+        for row in values() {
+            sent.push_row(&row).unwrap();
+            let with_sensor: Vec<_> = std::iter::once(Value::Str("roof east")).chain(row).collect();
+            wanted.push_row(&with_sensor).unwrap();
+        }
+        let payload = json_lines(&sent).unwrap();
+        let mut read = Columns::new(schema);
+        let never = |name: &str| panic!("{name}");
+        read_rows(&head(3), &payload, &[5..8], &mut read, never).unwrap();
+        assert_eq!(read, wanted);
+        // Of rows of which some came before, the others.
+        let mut rest = Columns::new(schema);
+        read_rows(&head(3), &payload, &[4..6, 7..9], &mut rest, never).unwrap();
+        assert_eq!(rest, wanted.picked(&[0, 2]));
+        // The same columns are made once.
+        assert!(std::ptr::eq(central_schema(KINDS), schema));
+    }
+
+    #[test]
+    fn a_message_with_a_row_that_is_none_has_no_row() {
+        let schema = central_schema(KINDS);
+        let mut read = Columns::new(schema);
+        for (count, text) in [
+            (2, "{\"u64\":1}\n"),
+            (1, "{\"u64\":1}\n{\"u64\":2}\n"),
+            (2, "{\"u64\":1}\n{\"u64\":1.5}\n"),
+            (2, "{\"u64\":1}\n{\"u16\":65536}\n"),
+            (2, "{\"u64\":1}\n{\"i8\":-129}\n"),
+            (2, "{\"u64\":1}\n{\"text\":1}\n"),
+            (2, "{\"u64\":1}\n{\"bytes\":\"0g\"}\n"),
+            (2, "{\"u64\":1}\n{\"bytes\":\"012\"}\n"),
+            (2, "{\"u64\":1}\n{\"time_ns\":\"1\"}\n"),
+            (1, "{\"u64\":1"),
+            (1, ""),
+        ] {
+            let found = read_rows(&head(count), text.as_bytes(), &[0..99], &mut read, |_| ());
+            assert_eq!((found, read.row_count()), (Err(RowFault::Rows), 0), "{text}");
+        }
+        let mut left_out = Vec::new();
+        let text = b"{\"colour\":1,\"u64\":7}\n";
+        read_rows(&head(1), text, &[5..6], &mut read, |name| left_out.push(name.to_owned()))
+            .unwrap();
+        assert_eq!((left_out, read.row_count()), (vec![String::from("colour")], 1));
+    }
+}

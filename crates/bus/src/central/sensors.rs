@@ -274,3 +274,82 @@ impl Sensors {
         ])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use store::query::cell;
+    use store::{Store, TableLimits};
+
+    use super::*;
+
+    fn sensors(store: &Store) -> Sensors {
+        let table = store.add("sensors", "", SENSORS_SCHEMA, TableLimits::default());
+        Sensors::new(table, Duration::from_secs(30), || 7, |_| ())
+    }
+
+    fn head(sensor: &str, run: &str, rows: std::ops::Range<u64>) -> Head {
+        let [sensor, run] = [sensor, run].map(String::from);
+        Head { sensor, run, table: String::from("flows"), rows }
+    }
+
+    fn events(store: &Store) -> Vec<String> {
+        let view = store.find("sensors").unwrap().view();
+        let of = |rows: &Columns, row| {
+            let text = |place| cell(rows, place, row).text().unwrap_or_default().to_owned();
+            format!("{} {} {}", text(0), text(2), text(3))
+        };
+        let rows = view.final_rows();
+        rows.iter().flat_map(|rows| (0..rows.row_count()).map(|row| of(rows, row))).collect()
+    }
+
+    #[test]
+    fn every_change_of_a_sensor_is_a_row() {
+        let (store, second) = (Store::new(), Duration::from_secs);
+        let mut sensors = sensors(&store);
+        assert_eq!(sensors.take(&head("a", "9f", 0..4), second(0)).unwrap().len(), 1);
+        sensors.look(second(29));
+        sensors.look(second(30));
+        sensors.look(second(31));
+        assert_eq!(sensors.sums(), SensorSums { known: 1, silent: 1, ..SensorSums::default() });
+        // Another run, whose number is longer and so later, with a gap; then a row of the first.
+        sensors.take(&head("a", "100", 0..1), second(40)).unwrap();
+        sensors.take(&head("a", "100", 6..7), second(40)).unwrap();
+        sensors.take(&head("a", "9f", 4..5), second(41)).unwrap();
+        assert_eq!(sensors.sums(), SensorSums { known: 1, missing: 5, ..SensorSums::default() });
+        assert_eq!(events(&store), ["a heard 9f", "a silent 9f", "a restarted 100", "a back 100"]);
+    }
+
+    #[test]
+    fn metrics_are_those_of_the_present_run() {
+        let store = Store::new();
+        let mut sensors = sensors(&store);
+        let text = br#"{"version":1,"sensor":"a","run":"2","number":0,"time_ns":5,"counts":[
+            {"application":"run","name":"packets_received","labels":{},"value":90},
+            {"application":"run","name":"packets_dropped","labels":{"cause":"ring_full"},"value":2},
+            {"application":"run","name":"packets_dropped","labels":{"cause":"interface"},"value":3},
+            {"application":"flows","name":"packets_received","labels":{},"value":1000},
+            {"application":"nats","name":"rows_lost","labels":{"cause":"evicted"},"value":4}]}"#;
+        let (sensor, run, metrics) = Metrics::read(text).unwrap();
+        let wanted = Metrics { time_ns: Some(5), received: 90, dropped: 5, rows_lost: 4 };
+        assert_eq!((sensor.as_str(), run.as_str(), metrics), ("a", "2", wanted));
+        assert!(sensors.take_metrics("a", "2", metrics, Duration::ZERO));
+        assert_eq!((sensors.sums().received, sensors.sums().dropped), (90, 5));
+        // Of a run that is over.
+        assert!(sensors.take_metrics("a", "1", Metrics::default(), Duration::ZERO));
+        assert_eq!(sensors.sums().received, 90);
+        for text in ["", "{}", "[]", "{\"version\":2}", "{\"version\":1,\"time_ns\":1}"] {
+            assert_eq!(Metrics::read(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn sensors_are_bounded() {
+        let store = Store::new();
+        let mut sensors = sensors(&store);
+        for at in 0..SENSORS_MAX + 1 {
+            let took = sensors.take(&head(&at.to_string(), "1", 0..1), Duration::ZERO);
+            assert_eq!(took.is_some(), at < SENSORS_MAX);
+        }
+        assert_eq!(sensors.sums().known, SENSORS_MAX as u64);
+    }
+}
