@@ -30,6 +30,13 @@ const PARCELS_MAX: usize = 1024;
 /// What is under way when the run is to end has so long, if its deadline is later.
 const STOP_WITHIN: Duration = Duration::from_secs(1);
 
+/// Messages that may be published again at once, as after the end of a worker that had them.
+const REPEATS_MAX: f64 = 64.0;
+
+/// Beyond these, of each message that is sent: where workers have too much to do, most messages wait
+/// for half of their deadline, and all of them twice would be more work yet.
+const REPEATS_PER_MESSAGE: f64 = 0.1;
+
 /// Who waits for answers looks so often whether the run is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -155,6 +162,7 @@ impl Escalations {
             sent: VecDeque::new(),
             first_number: 0,
             repeated: 0,
+            repeats_left: REPEATS_MAX,
             under_way: 0,
         }
     }
@@ -322,6 +330,8 @@ pub struct Asker {
     first_number: u64,
     /// Messages before this number are not published again.
     repeated: u64,
+    /// So many may be, for now.
+    repeats_left: f64,
     under_way: usize,
 }
 
@@ -390,6 +400,7 @@ impl Asker {
         let bytes = Bytes::from(bytes.into_bytes());
         let sent = Sent { at: self.now(), partition: at, bytes, rows };
         self.publish(self.first_number + self.sent.len() as u64, &sent, false);
+        self.repeats_left = (self.repeats_left + REPEATS_PER_MESSAGE).min(REPEATS_MAX);
         self.sent.push_back(sent);
     }
 
@@ -521,8 +532,9 @@ impl Asker {
             if now.saturating_sub(sent.at) < self.deadline / 2 {
                 break;
             }
-            if !sent.rows.is_empty() {
+            if !sent.rows.is_empty() && self.repeats_left >= 1.0 {
                 self.publish(self.repeated, sent, true);
+                self.repeats_left -= 1.0;
             }
             self.repeated += 1;
         }

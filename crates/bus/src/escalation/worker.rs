@@ -112,6 +112,7 @@ struct Job {
     reply: Subject,
     bytes: Bytes,
     came: Duration,
+    time_to_live: Duration,
 }
 
 /// Messages that wait for threads.
@@ -143,12 +144,19 @@ impl Jobs {
     }
 
     /// Waits for a message; none where there will be no more.
-    fn take(&self) -> Option<Job> {
+    ///
+    /// The oldest is next, unless it has used up half of its time. Then more comes than can be
+    /// answered, and in the order of arrival each would be scored when its time is over: the newest
+    /// is next, which can still be in time, and the oldest again once it is late for certain.
+    fn take(&self, now: impl Fn() -> Duration) -> Option<Job> {
         let mut waiting = self.lock();
         while waiting.0.is_empty() && !waiting.1 {
             waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        waiting.0.pop_front()
+        let oldest = waiting.0.front()?;
+        let age = now().saturating_sub(oldest.came);
+        let is_behind = age >= oldest.time_to_live / 2 && age <= oldest.time_to_live;
+        if is_behind { waiting.0.pop_back() } else { waiting.0.pop_front() }
     }
 }
 
@@ -201,7 +209,7 @@ impl Worker {
     /// A thread's work.
     fn score<A: AnswerRows>(&self, mut model: A, to: &Sender<Reply>) {
         let mut answers = Vec::new();
-        while let Some(Job { reply, bytes, came }) = self.jobs.take() {
+        while let Some(Job { reply, bytes, came, .. }) = self.jobs.take(|| self.now()) {
             answers.clear();
             let status = self.answer(&mut model, &bytes, came, &mut answers);
             self.tally.note(status, answers.len());
@@ -310,7 +318,9 @@ impl Worker {
         let Message { reply: Some(reply), payload: bytes, .. } = message else {
             return self.tally.note(Status::Refused, 0);
         };
-        let job = Job { reply: reply.clone(), bytes, came: self.now() };
+        // What is damaged is refused when its turn comes.
+        let time_to_live = format::time_to_live(&bytes).unwrap_or_default();
+        let job = Job { reply: reply.clone(), bytes, came: self.now(), time_to_live };
         if !self.jobs.push(job) {
             self.tally.note(Status::Busy, 0);
             // Without room even for that, its sensor sees the deadline pass.
@@ -324,5 +334,29 @@ async fn send(client: &Client, (reply, bytes): Reply) {
     if client.connection_state() == State::Connected {
         // Its sensor sees the deadline pass.
         let _ = client.publish(reply, Bytes::from(bytes)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_comes_first_where_the_oldest_is_behind() {
+        let ms = Duration::from_millis;
+        let jobs = Jobs::default();
+        for at in 0..10 {
+            let reply = Subject::from(at.to_string());
+            let (bytes, came, time_to_live) = (Bytes::new(), ms(at), ms(100));
+            assert!(jobs.push(Job { reply, bytes, came, time_to_live }));
+        }
+        let next = |now| jobs.take(|| ms(now)).unwrap().reply.to_string();
+        // In time, behind, and late.
+        assert_eq!([next(10), next(50)], ["0", "1"]);
+        assert_eq!([next(52), next(52), next(102)], ["9", "8", "7"]);
+        assert_eq!([next(103), next(103), next(104)], ["2", "6", "3"]);
+        jobs.end();
+        assert_eq!([next(0), next(0)], ["4", "5"]);
+        assert!(jobs.take(|| ms(0)).is_none());
     }
 }
