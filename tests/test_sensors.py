@@ -158,6 +158,26 @@ def test_a_broker_that_is_killed_repeats_and_loses_no_row(tmp_path: Path) -> Non
     assert counts["rows_missing"] == 0
 
 
+def test_a_stream_that_is_made_again_is_read_from_its_start(tmp_path: Path) -> None:
+    with (
+        broker(tmp_path) as server,
+        Client(server.port) as client,
+        view(tmp_path, written(tmp_path, server.address)) as running,
+    ):
+        publish(tmp_path, server.address, "a")
+        publish(tmp_path, server.address, "b")
+        count = sum(len(lines(tmp_path / f"{one}-flows.jsonl")) for one in "ab")
+        wait_until(lambda: len(running.rows("flows")) == count, f"{count} flows")
+        assert "error" not in client.ask("$JS.API.STREAM.DELETE.WIRELENS", {})
+        publish(tmp_path, server.address, "c")
+        count += len(lines(tmp_path / "c-flows.jsonl"))
+        wait_until(lambda: len(running.rows("flows")) == count, f"{count} flows", 40)
+        running.wait_for("the stream is another one")
+        ran = running.end()
+    assert ran.status == 0, ran.stderr
+    assert of_sensors(tmp_path, "flows") == expected(tmp_path, "flows", "a", "b", "c")
+
+
 def test_a_view_that_begins_before_broker_and_sensors(tmp_path: Path) -> None:
     server = Broker(tmp_path, port=free_port())
     with view(tmp_path, written(tmp_path, server.address)) as running:

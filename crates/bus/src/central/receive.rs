@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use async_nats::jetstream::Message as StreamMessage;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
 use async_nats::jetstream::consumer::{DeliverPolicy, ReplayPolicy};
 use async_nats::jetstream::context::ContextBuilder;
+use async_nats::jetstream::response::Response;
 use async_nats::{Client, Message, Subscriber, datetime};
 use engine::columns::Columns;
 use futures_util::StreamExt as _;
+use serde_json::Value as Json;
 use store::Store;
 use store::query::{cell, time_column};
 use tokio::time::sleep;
@@ -29,6 +32,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A question about the stream has so long to be answered.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether the stream is still the one that is read.
+const LOOK_AT_STREAM_EVERY: Duration = Duration::from_secs(10);
 
 /// Messages that are asked for at a time, and their bytes at most.
 const BATCH_MAX: i64 = 64;
@@ -51,6 +57,8 @@ pub(super) struct Receiver {
     /// Tables and columns of which it was said that they are left out.
     left_out: BTreeSet<String>,
     open: Option<Open>,
+    /// Of the stream, the last message that was read.
+    sequence: u64,
 }
 
 /// A connection, over which metrics come.
@@ -68,7 +76,7 @@ impl Receiver {
         tally: Arc<CentralTally>,
     ) -> Self {
         let left_out = BTreeSet::new();
-        Self { options, tables, sensors, joins, store, tally, left_out, open: None }
+        Self { options, tables, sensors, joins, store, tally, left_out, open: None, sequence: 0 }
     }
 
     fn now(&self) -> Duration {
@@ -132,6 +140,7 @@ impl Receiver {
         let mut rows = None;
         let mut retry_at = Duration::ZERO;
         let mut look = tokio::time::interval(LOOK_EVERY);
+        let mut look_at_stream = tokio::time::interval(LOOK_AT_STREAM_EVERY);
         let since_ns = (self.options.realtime_ns)()
             .saturating_sub(i64::try_from(self.options.since.as_nanos()).unwrap_or(i64::MAX));
         while !self.tally.ends.load(Relaxed) {
@@ -153,8 +162,12 @@ impl Receiver {
             tokio::select! {
                 found = next => match found {
                     Some(Ok(message)) => self.take_rows(&message),
-                    Some(Err(error)) => self.tally.note_trouble(&format!("rows: {error}")),
-                    None => rows = None,
+                    outcome => {
+                        let error = outcome.and_then(Result::err);
+                        let why = error.map_or_else(String::new, |error| error.to_string());
+                        self.tally.note_trouble(&format!("rows: {why}"));
+                        (rows, retry_at) = (None, self.now() + RECONNECT_MAX);
+                    }
                 },
                 message = metrics.next() => match message {
                     Some(message) => self.take_metrics(&message),
@@ -162,6 +175,10 @@ impl Receiver {
                     None => return,
                 },
                 _ = look.tick() => self.look(),
+                _ = look_at_stream.tick() => if self.is_other_stream(client).await {
+                    self.tally.tell("nats: the stream is another one; it is read from its start");
+                    (rows, self.sequence) = (None, 0);
+                },
             }
         }
     }
@@ -193,7 +210,21 @@ impl Receiver {
         consumer.messages().await.map_err(|error| none(error.to_string()))
     }
 
-    fn take_rows(&mut self, message: &Message) {
+    /// Whether the stream was deleted and made again: its messages are counted from 1 then, and what
+    /// reads on behind the last one would wait for as many as the old one had.
+    async fn is_other_stream(&self, client: &Client) -> bool {
+        let context = ContextBuilder::new().timeout(ANSWER_WITHIN).build(client.clone());
+        let subject = format!("STREAM.INFO.{}", stream_name(&self.options.prefix));
+        let Ok(Response::Ok(info)) = context.request::<_, _, Response<Json>>(subject, &()).await
+        else {
+            return false;
+        };
+        let last = info.pointer("/state/last_seq").and_then(Json::as_u64);
+        last.is_some_and(|last| last < self.sequence)
+    }
+
+    fn take_rows(&mut self, message: &StreamMessage) {
+        self.sequence = message.info().map_or(self.sequence, |info| info.stream_sequence);
         if let Err(fault) = self.attempt(message) {
             self.tally.note_fault(fault);
         }

@@ -155,6 +155,8 @@ fn bytes(field: &Field, object: &Map<String, Json>) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
+// Ranges are values here.
+#[allow(clippy::single_range_in_vec_init)]
 mod tests {
     use super::*;
     use crate::message::json_lines;
