@@ -146,7 +146,7 @@ ns3-tests: python ns3
 	@$(call pytest,ns3)
 
 test-web: build python ## the page in Chromium: every view, live and as a report; skipped without Node.js or Chromium
-	@if bash tools/setup.sh web; then bash tools/page.sh test && \
+	@if bash tools/setup.sh web; then bash tools/setup.sh nats && bash tools/page.sh test && \
 		$(MAKE) --no-print-directory web-tests; \
 	elif [ "$$(id -u)" -ne 0 ]; then echo 'test-web: SKIPPED: Node.js or Chromium is not installed'; \
 	else exit 1; fi

@@ -39,10 +39,13 @@ export function useAnswerOnce<T>(
 }
 
 function useQuestion<T>(
-  key: string | null,
+  asked: string | null,
   tick: number,
   ask: (signal: AbortSignal) => Promise<T>,
 ): Answer<T> {
+  const { sensor } = useApp().route.query;
+  // Another sensor is another question, also of what is asked without a place.
+  const key = asked === null || sensor === undefined ? asked : `${sensor} ${asked}`;
   const [held, setHeld] = useState<Held<T>>({ key: "", data: null, error: null });
   const [attempt, setAttempt] = useState(0);
   const open = useRef<{ key: string | null; controller: AbortController } | null>(null);

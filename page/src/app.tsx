@@ -1,6 +1,6 @@
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { AppContext, spansDays } from "./context.ts";
+import { AppContext, hasColumn, spansDays, tableOf } from "./context.ts";
 import { useLive } from "./live.ts";
 import { Banners } from "./parts/banners.tsx";
 import { Boundary } from "./parts/boundary.tsx";
@@ -9,7 +9,8 @@ import { Failed, Skeleton } from "./parts/states.tsx";
 import { TopLine } from "./parts/top-line.tsx";
 import { parseRoute, type Route } from "./route.ts";
 import { useSettings } from "./settings.ts";
-import type { Source } from "./source/source.ts";
+import { OneSensorSource } from "./source/one-sensor.ts";
+import type { Source, State } from "./source/source.ts";
 import { viewOf } from "./views.ts";
 
 function useRoute(): Route {
@@ -20,6 +21,11 @@ function useRoute(): Route {
     return () => window.removeEventListener("hashchange", change);
   }, []);
   return route;
+}
+
+function ofSensor(source: Source, state: State, sensor: string | undefined): Source {
+  if (sensor === undefined) return source;
+  return new OneSensorSource(source, sensor, (table) => hasColumn(tableOf(state, table), "sensor"));
 }
 
 /** Moves focus to a new view, so that a screen reader reads it and Tab starts there. */
@@ -57,7 +63,16 @@ export function App({ source }: { source: Source }) {
   const { zone, isDark } = settings;
   return (
     <AppContext.Provider
-      value={{ source, state, tick, connection, route, zone, isDark, hasDates: spansDays(state) }}
+      value={{
+        source: ofSensor(source, state, route.query.sensor),
+        state,
+        tick,
+        connection,
+        route,
+        zone,
+        isDark,
+        hasDates: spansDays(state),
+      }}
     >
       <a
         class="skip"
@@ -72,7 +87,7 @@ export function App({ source }: { source: Source }) {
       <div class="layout">
         <Navigation current={view.section} />
         <div class="content">
-          <TopLine title={view.title} hasRange={view.hasRange} settings={settings} live={live} />
+          <TopLine view={view} settings={settings} live={live} />
           <Banners />
           <main
             id="main"

@@ -39,7 +39,18 @@ export function formatRoute(
   return `#/${path.map(encodeURIComponent).join("/")}${text === "" ? "" : `?${text}`}`;
 }
 
-/** The time range travels to every view; filters, sorting and pages belong to one. */
+/** The time range and the sensor travel to every view; filters, sorting and pages belong to one. */
 export function carried(query: Record<string, string>): Record<string, string | undefined> {
-  return { range: query.range, from: query.from, to: query.to };
+  return { range: query.range, from: query.from, to: query.to, sensor: query.sensor };
+}
+
+/** Names of parameters of a listing; where a view has several, each of the others has its own. */
+export function listingNames(part?: string): { where: string; sort: string; page: string } {
+  const prefix = part === undefined ? "" : `${part}_`;
+  return { where: `${prefix}where`, sort: `${prefix}sort`, page: `${prefix}page` };
+}
+
+/** Without the pages of all listings: other rows have other pages. */
+export function withoutPages(query: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(query).filter(([name]) => !/(^|_)page$/.test(name)));
 }

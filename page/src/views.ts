@@ -13,6 +13,7 @@ import { Latency } from "./views/latency.tsx";
 import { Overview } from "./views/overview.tsx";
 import { PacketLogView } from "./views/packetlog.tsx";
 import { Queues } from "./views/queues.tsx";
+import { Sensors } from "./views/sensors.tsx";
 import { Services } from "./views/services.tsx";
 import { Talkers } from "./views/talkers.tsx";
 
@@ -22,27 +23,30 @@ export interface View {
   /** The entry of the navigation that it belongs to. */
   section: string;
   hasRange: boolean;
+  /** Whether it shows rows of sensors, of which the reader may choose one. */
+  hasSensor: boolean;
   View: ComponentType;
 }
 
 function view(name: string, title: string, View: ComponentType, more: Partial<View> = {}): View {
-  return { name, title, View, section: name, hasRange: true, ...more };
+  return { name, title, View, section: name, hasRange: true, hasSensor: true, ...more };
 }
 
 const VIEWS: View[] = [
   view("overview", "Overview", Overview),
   view("talkers", "Talkers", Talkers),
   view("flows", "Flows", Flows),
-  view("flow", "Flow", Flow, { section: "flows", hasRange: false }),
+  view("flow", "Flow", Flow, { section: "flows", hasRange: false, hasSensor: false }),
   view("hosts", "Hosts", Hosts),
   view("host", "Host", Host, { section: "hosts" }),
   view("services", "Services and devices", Services),
   view("queues", "Queues", Queues),
   view("latency", "Latency", Latency),
-  view("packetlog", "Packet log", PacketLogView, { hasRange: false }),
+  view("packetlog", "Packet log", PacketLogView, { hasRange: false, hasSensor: false }),
   view("alerts", "Alerts", Alerts),
+  view("sensors", "Sensors", Sensors, { hasSensor: false }),
   view("table", "Table", AnyTable, { section: "health" }),
-  view("health", "Health", HealthView, { hasRange: false }),
+  view("health", "Health", HealthView, { hasRange: false, hasSensor: false }),
 ];
 
 /** An address that names no view leads to the overview. */

@@ -16,5 +16,13 @@ export const VIEWS = {
   alerts: { report: "office", hash: "#/alerts" },
   health: { report: "office", hash: "#/health" },
   any_table: { report: "office", hash: "#/table/flows" },
+  sensors: { report: "sensors", hash: "#/sensors" },
+  sensors_overview: { report: "sensors", hash: "#/overview" },
+  sensors_flows: { report: "sensors", hash: "#/flows?sort=-bytes&sensor=gateway-out" },
+  sensors_flow: {
+    report: "sensors",
+    hash: "#/flow/1%3A3UqHzrOghMCQ9P9O6WoaPR6X%2B%2FI%3D?seen_by=gateway-out",
+  },
+  sensors_alerts: { report: "sensors", hash: "#/alerts" },
   no_table: { report: "office", hash: "#/queues" },
 };

@@ -1,19 +1,23 @@
 import { type Answer, useAnswer } from "../answer.ts";
 import { tableOf, useApp } from "../context.ts";
 import { usePlace } from "../navigate.ts";
+import { SENSORS } from "../source/one-sensor.ts";
 import { type Rec, recordsOf, textOf } from "../source/records.ts";
 import type { Source } from "../source/source.ts";
 import { useHasPackets } from "./packets-link.tsx";
+import { withSensor } from "./sensor.tsx";
 import { Table, type TableColumn } from "./table.tsx";
 import { Text } from "./text.tsx";
 import { Time } from "./time.tsx";
 
+/** Alerts of the rules of sensors; those of this run are in `alerts`. */
+export const SENSOR_ALERTS = "sensor_alerts";
 /** Alerts beyond these are counted by the alerts view, not by the badge. */
 const FIRING_MAX = 500;
 
 function identityOf(alert: Rec): string {
   return JSON.stringify(
-    ["name", "table", "community_id", "host", "labels"].map((each) => alert[each]),
+    ["name", "table", "community_id", "host", "labels", "sensor"].map((each) => alert[each]),
   );
 }
 
@@ -29,11 +33,11 @@ export function firingOf(alerts: Rec[]): Rec[] {
 
 export function useFiring(): Answer<Rec[]> {
   const { source, state } = useApp();
-  const hasAlerts = tableOf(state, "alerts") !== null;
-  return useAnswer(`firing ${hasAlerts}`, async (signal) => {
-    if (!hasAlerts) return [];
+  const tables = ["alerts", SENSOR_ALERTS].filter((name) => tableOf(state, name) !== null);
+  return useAnswer(`firing ${tables}`, async (signal) => {
     const query = { sort: "-time_ns", limit: FIRING_MAX };
-    return firingOf(recordsOf(await source.rows("alerts", query, signal)));
+    const found = await Promise.all(tables.map((name) => source.rows(name, query, signal)));
+    return found.flatMap((rows) => firingOf(recordsOf(rows)));
   });
 }
 
@@ -48,9 +52,10 @@ export function Severity({ name }: { name: string | null }) {
 
 export function alertHref(place: ReturnType<typeof usePlace>, alert: Rec): string | null {
   const flow = textOf(alert, "community_id");
-  if (flow) return place.to(["flow", flow]);
+  if (flow) return place.to(["flow", flow], { seen_by: textOf(alert, "sensor") ?? undefined });
   const host = textOf(alert, "host");
-  return host ? place.to(["host", host]) : null;
+  if (host) return place.to(["host", host]);
+  return textOf(alert, "table") === SENSORS ? place.to([SENSORS]) : null;
 }
 
 const COLUMNS: TableColumn<Rec>[] = [
@@ -99,7 +104,9 @@ function packetsColumn(source: Source): TableColumn<Rec> {
 export function AlertTable({ caption, alerts }: { caption: string; alerts: Rec[] }) {
   const { source } = useApp();
   const place = usePlace();
-  const columns = useHasPackets() ? [...COLUMNS, packetsColumn(source)] : COLUMNS;
+  const isOfSensors = alerts.some((alert) => "sensor" in alert);
+  const shown = withSensor(COLUMNS, isOfSensors, "name");
+  const columns = useHasPackets() ? [...shown, packetsColumn(source)] : shown;
   return (
     <Table
       caption={caption}

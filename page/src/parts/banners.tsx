@@ -1,11 +1,13 @@
-import { useApp } from "../context.ts";
+import { tableOf, useApp } from "../context.ts";
 import { formatCount, formatShare } from "../format.ts";
 import { usePlace } from "../navigate.ts";
+import { SENSORS } from "../source/one-sensor.ts";
 
 /** What the reader must know before any number below is believed. */
 export function Banners() {
   const { state, connection } = useApp();
   const place = usePlace();
+  const isOfSensors = tableOf(state, SENSORS) !== null;
   const { received, dropped } = state.packets;
   return (
     <>
@@ -22,7 +24,11 @@ export function Banners() {
             {formatShare(received > 0 ? dropped / received : null)}) were dropped.
           </strong>{" "}
           Totals and flows are lower than the traffic. Set a filter, a larger{" "}
-          <code>buffer-size</code> or fewer tables. <a href={place.to(["health"])}>Causes</a>
+          <code>buffer-size</code> or fewer tables
+          {isOfSensors ? " at the sensors that drop them. " : ". "}
+          <a href={place.to([isOfSensors ? "sensors" : "health"])}>
+            {isOfSensors ? "Sensors" : "Causes"}
+          </a>
         </div>
       )}
     </>

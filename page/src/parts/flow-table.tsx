@@ -1,7 +1,9 @@
+import { useApp } from "../context.ts";
 import { usePlace } from "../navigate.ts";
 import { formatBytes, formatCount, formatDuration, spanNs } from "../format.ts";
 import { numberOf, type Rec, sumOf, textOf } from "../source/records.ts";
 import { Bar } from "./bar.tsx";
+import { hasSensors, withSensor } from "./sensor.tsx";
 import { type Sorting, Table, type TableColumn } from "./table.tsx";
 import { endText, Text } from "./text.tsx";
 import { Time } from "./time.tsx";
@@ -20,6 +22,14 @@ export function sourceOf(flow: Rec): string {
 
 export function destinationOf(flow: Rec): string {
   return endText(textOf(flow, "dst_ip"), numberOf(flow, "dst_port"));
+}
+
+/** Which of the flows of a Community ID, and which of the sensors that saw it. */
+export function flowQuery(row: Rec): Record<string, string | undefined> {
+  return {
+    first_ns: textOf(row, "first_ns") ?? undefined,
+    seen_by: textOf(row, "sensor") ?? undefined,
+  };
 }
 
 export function EndReason({ reason }: { reason: string | null }) {
@@ -102,16 +112,16 @@ interface Properties {
 
 export function FlowTable({ caption, flows, sorting }: Properties) {
   const place = usePlace();
+  const isOfSensors = hasSensors(useApp().state, "flows");
   const max = flows.reduce((most, row) => Math.max(most, sumOf(row, "src_bytes", "dst_bytes")), 0);
   return (
     <Table
       caption={caption}
-      columns={columnsOf(max)}
+      columns={withSensor(columnsOf(max), isOfSensors, "dst")}
       rows={flows}
-      keyOf={(row) => `${row.community_id} ${row.first_ns}`}
+      keyOf={(row) => `${row.community_id} ${row.first_ns} ${row.sensor ?? ""}`}
       hrefOf={(row) => {
-        const first = textOf(row, "first_ns") ?? undefined;
-        return place.to(["flow", textOf(row, "community_id") ?? ""], { first_ns: first });
+        return place.to(["flow", textOf(row, "community_id") ?? ""], flowQuery(row));
       }}
       {...(sorting ? { sorting } : {})}
     />

@@ -4,6 +4,8 @@ import type { ComponentChildren } from "preact";
 import { type Answer, useAnswer } from "../answer.ts";
 import { useApp } from "../context.ts";
 import { usePlace } from "../navigate.ts";
+import { listingNames } from "../route.ts";
+import { bothOf } from "../source/one-sensor.ts";
 import { type Rec, recordsOf } from "../source/records.ts";
 import type { Column, Rows } from "../source/source.ts";
 import { pageOf, Pager } from "./pager.tsx";
@@ -19,18 +21,38 @@ export interface Listing {
   where: string | undefined;
   sorting: Sorting;
   filterBy(where: string | undefined): void;
+  toPage(page: number): string;
+}
+
+interface Choice {
+  /** Which of several listings of a view. */
+  part?: string;
+  /** Rows that it is of, whatever the reader filters by. */
+  only?: string;
 }
 
 /** Of the view's filter and page. Without a name nothing is asked. */
-export function useListing(name: string | null, table: string, sort: string | undefined): Listing {
+export function useListing(
+  name: string | null,
+  table: string,
+  sort: string | undefined,
+  { part, only }: Choice = {},
+): Listing {
   const { source } = useApp();
   const place = usePlace();
-  const { where } = place.query;
-  const page = pageOf(place.query);
+  const names = listingNames(part);
+  const where = place.query[names.where];
+  const page = pageOf(place.query[names.page]);
   const answer = useAnswer(name && `${name} ${place.key}`, (signal) =>
     source.rows(
       table,
-      { where, sort, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE, ...place.bounds },
+      {
+        where: bothOf(where, only),
+        sort,
+        limit: PAGE_SIZE,
+        offset: (page - 1) * PAGE_SIZE,
+        ...place.bounds,
+      },
       signal,
     ),
   );
@@ -38,8 +60,12 @@ export function useListing(name: string | null, table: string, sort: string | un
     answer,
     page,
     where,
-    sorting: { current: sort, change: (next) => place.go({ sort: next, page: undefined }) },
-    filterBy: (next) => place.go({ where: next, page: undefined }),
+    sorting: {
+      current: sort,
+      change: (next) => place.go({ [names.sort]: next, [names.page]: undefined }),
+    },
+    filterBy: (next) => place.go({ [names.where]: next, [names.page]: undefined }),
+    toPage: (next) => place.here({ [names.page]: next === 1 ? undefined : String(next) }),
   };
 }
 
@@ -72,6 +98,7 @@ export function Listed({ listing, noun, lines, empty, children }: ListedProperti
           {found.rows.length === 0 ? empty : children(recordsOf(found))}
           <Pager
             page={listing.page}
+            to={listing.toPage}
             pageSize={PAGE_SIZE}
             matched={found.matched}
             searched={found.searched}

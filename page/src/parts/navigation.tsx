@@ -1,12 +1,12 @@
 import { useEffect, useState } from "preact/hooks";
-import { useApp } from "../context.ts";
+import { tableOf, useApp } from "../context.ts";
 import { usePlace } from "../navigate.ts";
 import { useFiring } from "./alert-list.tsx";
 
 const GROUPS = [
   { title: "Traffic", views: ["overview", "talkers", "flows", "hosts"] },
   { title: "Analysis", views: ["services", "queues", "latency"] },
-  { title: "Operation", views: ["packetlog", "alerts", "health"] },
+  { title: "Operation", views: ["packetlog", "alerts", "sensors", "health"] },
 ];
 const LABELS: Record<string, string> = {
   overview: "Overview",
@@ -18,6 +18,7 @@ const LABELS: Record<string, string> = {
   latency: "Latency",
   packetlog: "Packet log",
   alerts: "Alerts",
+  sensors: "Sensors",
   health: "Health",
 };
 
@@ -36,6 +37,8 @@ export function Navigation({ current }: { current: string }) {
   const firing = useFiring();
   const [isOpen, setOpen] = useState(false);
   useEffect(() => setOpen(false), [route]);
+  // Only where results come from sensors.
+  const isThere = (name: string): boolean => name !== "sensors" || tableOf(state, name) !== null;
   const count = firing.data?.length ?? 0;
   return (
     <header class={`side ${isOpen ? "is-open" : ""}`}>
@@ -60,7 +63,7 @@ export function Navigation({ current }: { current: string }) {
           <div key={group.title} class="nav-group">
             <p>{group.title}</p>
             <ul>
-              {group.views.map((name) => (
+              {group.views.filter(isThere).map((name) => (
                 <li key={name}>
                   <a href={place.to([name])} aria-current={name === current ? "page" : undefined}>
                     {LABELS[name]}

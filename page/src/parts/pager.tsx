@@ -1,8 +1,9 @@
 import { formatCount } from "../format.ts";
-import { usePlace } from "../navigate.ts";
 
 interface Properties {
   page: number;
+  /** The address of a page. */
+  to(page: number): string;
   pageSize: number;
   matched: number;
   searched: number;
@@ -10,13 +11,12 @@ interface Properties {
 }
 
 /** Pages count from 1 in the address. */
-export function pageOf(query: Record<string, string>): number {
-  const page = Number(query.page ?? "1");
+export function pageOf(text: string | undefined): number {
+  const page = Number(text ?? "1");
   return Number.isInteger(page) && page >= 1 ? page : 1;
 }
 
-export function Pager({ page, pageSize, matched, searched, noun }: Properties) {
-  const place = usePlace();
+export function Pager({ page, to: addressOf, pageSize, matched, searched, noun }: Properties) {
   const last = Math.max(1, Math.ceil(matched / pageSize));
   const from = matched === 0 ? 0 : (page - 1) * pageSize + 1;
   const link = (to: number, label: string) =>
@@ -25,7 +25,7 @@ export function Pager({ page, pageSize, matched, searched, noun }: Properties) {
         {label}
       </span>
     ) : (
-      <a class="page-link" href={place.here({ page: to === 1 ? undefined : String(to) })}>
+      <a class="page-link" href={addressOf(to)}>
         {label}
       </a>
     );

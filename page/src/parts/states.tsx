@@ -57,6 +57,11 @@ const TABLES: Record<string, { section: string; shows: string; lines: string[] }
   },
   latency: { section: "latency", shows: "RTT, jitter and retransmissions", lines: ['by = "flow"'] },
   l4s: { section: "l4s", shows: "predicted latencies of the L4S queues", lines: ['model = "l4s"'] },
+  sensors: {
+    section: "sensors",
+    shows: "results of sensors",
+    lines: ["# in place of [input]", "[nats]", 'servers = ["nats://127.0.0.1:4222"]'],
+  },
   packetlog: { section: "packetlog", shows: "recorded packets", lines: ['output = "packetlog"'] },
   alerts: {
     section: "[alert]",

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useApp } from "../context.ts";
 import { formatSecond, type Zone } from "../format.ts";
 import { boundsOf, firstOfAll, rangeName, rangesOf } from "../range.ts";
-import { formatRoute } from "../route.ts";
+import { formatRoute, withoutPages } from "../route.ts";
 import { parseTime } from "../source/literal.ts";
 
 function toNs(text: string, zone: Zone): string | null {
@@ -36,9 +36,8 @@ function Custom({ close }: { close(): void }) {
     }
     close();
     window.location.hash = formatRoute(route.path, {
-      ...route.query,
+      ...withoutPages(route.query),
       range: undefined,
-      page: undefined,
       from,
       to,
     });
@@ -88,7 +87,7 @@ export function TimeRange() {
       document.removeEventListener("pointerdown", leave);
     };
   }, [isOpen]);
-  const { from: _, to: __, range: ___, page: ____, ...rest } = route.query;
+  const { from: _, to: __, range: ___, ...rest } = withoutPages(route.query);
   const bounds = boundsOf(route, state);
   const shown = (bound: string | undefined): string =>
     bound === undefined ? "…" : formatSecond(decimal(bound), zone);

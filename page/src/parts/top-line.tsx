@@ -2,6 +2,7 @@ import { useApp } from "../context.ts";
 import { formatSecond } from "../format.ts";
 import type { Live } from "../live.ts";
 import type { Settings, Theme } from "../settings.ts";
+import { SensorChoice } from "./sensor.tsx";
 import { Text } from "./text.tsx";
 import { TimeRange } from "./time-range.tsx";
 
@@ -30,14 +31,14 @@ function Status({ isPaused }: { isPaused: boolean }) {
 }
 
 interface Properties {
-  title: string;
-  hasRange: boolean;
+  view: { title: string; hasRange: boolean; hasSensor: boolean };
   settings: Settings;
   live: Live;
 }
 
-export function TopLine({ title, hasRange, settings, live }: Properties) {
+export function TopLine({ view, settings, live }: Properties) {
   const { zone, theme, setZone, setTheme } = settings;
+  const { title, hasRange, hasSensor } = view;
   return (
     <div class="top-line">
       <h1>{title}</h1>
@@ -48,6 +49,7 @@ export function TopLine({ title, hasRange, settings, live }: Properties) {
         </button>
       )}
       <div class="top-actions">
+        {hasSensor && <SensorChoice />}
         {hasRange && <TimeRange />}
         <button
           type="button"

@@ -1,8 +1,10 @@
 import { formatCount, formatDuration, formatFraction } from "../format.ts";
+import { useApp } from "../context.ts";
 import { usePlace } from "../navigate.ts";
 import { numberOf, type Rec, textOf } from "../source/records.ts";
 import { Meter } from "./bar.tsx";
-import { destinationOf, sourceOf } from "./flow-table.tsx";
+import { destinationOf, flowQuery, sourceOf } from "./flow-table.tsx";
+import { hasSensors, withSensor } from "./sensor.tsx";
 import { type Sorting, Table, type TableColumn } from "./table.tsx";
 import { Text } from "./text.tsx";
 import { Time } from "./time.tsx";
@@ -86,15 +88,17 @@ const COLUMNS: TableColumn<Rec>[] = [
 
 export function VerdictTable({ verdicts, sorting }: { verdicts: Rec[]; sorting?: Sorting }) {
   const place = usePlace();
+  const isOfSensors = hasSensors(useApp().state, "classify");
   return (
     <Table
       caption="Verdicts"
-      columns={COLUMNS}
+      columns={withSensor(COLUMNS, isOfSensors, "dst")}
       rows={verdicts}
-      keyOf={(row) => `${row.community_id} ${row.first_ns} ${row.window_start_ns ?? ""}`}
+      keyOf={(row) =>
+        `${row.community_id} ${row.first_ns} ${row.window_start_ns ?? ""} ${row.sensor ?? ""}`
+      }
       hrefOf={(row) => {
-        const first = textOf(row, "first_ns") ?? undefined;
-        return place.to(["flow", textOf(row, "community_id") ?? ""], { first_ns: first });
+        return place.to(["flow", textOf(row, "community_id") ?? ""], flowQuery(row));
       }}
       {...(sorting ? { sorting } : {})}
     />

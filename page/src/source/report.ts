@@ -29,8 +29,17 @@ export interface ReportData {
   packetlog: PacketLog | null;
 }
 
-const OF_A_FLOW = ["flows", "classify", "cca", "latency", "l4s", "alerts"];
-const OF_A_HOST = ["flows", "classify", "hosts_verdicts", "latency", "alerts"];
+const OF_A_FLOW = [
+  "flows",
+  "classify",
+  "cca",
+  "latency",
+  "l4s",
+  "alerts",
+  "joined",
+  "sensor_alerts",
+];
+const OF_A_HOST = ["flows", "classify", "hosts_verdicts", "latency", "alerts", "sensor_alerts"];
 /** What a page can show of one host or flow; the server has the same limit. */
 const GATHERED_MAX = 1000;
 

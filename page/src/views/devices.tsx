@@ -3,6 +3,7 @@ import { useApp } from "../context.ts";
 import { formatCount } from "../format.ts";
 import { usePlace } from "../navigate.ts";
 import { Panel } from "../parts/panel.tsx";
+import { hasSensors, withSensor } from "../parts/sensor.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
 import { Text } from "../parts/text.tsx";
@@ -39,18 +40,22 @@ const COLUMNS: TableColumn<Rec>[] = [
   },
 ];
 
-/** A host has a row at each change of its label: the newest counts. */
+function deviceKey(row: Rec): string {
+  return `${row.host} ${row.sensor ?? ""}`;
+}
+
+/** A host has a row at each change of its label: the newest counts, of each sensor. */
 function newestByHost(rows: Rec[]): Rec[] {
   const newest = new Map<string, Rec>();
   for (const row of rows) {
-    const host = textOf(row, "host") ?? "";
+    const host = deviceKey(row);
     if (!newest.has(host)) newest.set(host, row);
   }
   return [...newest.values()];
 }
 
 export function DevicePanel({ table }: { table: string }) {
-  const { source } = useApp();
+  const { source, state } = useApp();
   const place = usePlace();
   const answer = useAnswer(`devices ${table} ${place.key}`, async (signal) => {
     const query = { sort: "-decided_ns", limit: HOSTS_MAX, ...place.bounds };
@@ -65,9 +70,9 @@ export function DevicePanel({ table }: { table: string }) {
           ) : (
             <Table
               caption="Devices"
-              columns={COLUMNS}
+              columns={withSensor(COLUMNS, hasSensors(state, table), "host")}
               rows={hosts}
-              keyOf={(row) => String(row.host)}
+              keyOf={deviceKey}
               hrefOf={(row) => place.to(["host", textOf(row, "host") ?? ""])}
             />
           )

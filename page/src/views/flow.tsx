@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { useAnswer } from "../answer.ts";
 import { tableOf, useApp } from "../context.ts";
 import {
@@ -11,7 +12,7 @@ import {
   spanNs,
 } from "../format.ts";
 import { usePlace } from "../navigate.ts";
-import { AlertTable } from "../parts/alert-list.tsx";
+import { AlertTable, SENSOR_ALERTS } from "../parts/alert-list.tsx";
 import { destinationOf, EndReason, flowName, sourceOf } from "../parts/flow-table.tsx";
 import { type Figure, Figures, Panel } from "../parts/panel.tsx";
 import { PacketsLink } from "../parts/packets-link.tsx";
@@ -19,11 +20,14 @@ import { RecordList } from "../parts/record-list.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { Text } from "../parts/text.tsx";
 import { Confidence, Label } from "../parts/verdict-table.tsx";
+import { SENSORS } from "../source/one-sensor.ts";
 import { type Rec, numberOf, recordsOf, sumOf, textOf } from "../source/records.ts";
 import type { Gathered } from "../source/source.ts";
 import { visible } from "../visible.ts";
 import { FlowLatency } from "./flow-latency.tsx";
 import { FlowQueue } from "./flow-queue.tsx";
+import { SeenBy } from "./flow-sensors.tsx";
+import { occurrenceOf, rowsOfSensor, sightingsOf } from "./flow-sensors-data.ts";
 
 /** These are in the title and the figures already. */
 const IDENTITY = [
@@ -108,12 +112,21 @@ function Rest({ name, title, gathered }: { name: string; title: string; gathered
   );
 }
 
-function Found({ gathered, id }: { gathered: Gathered; id: string }) {
+interface FoundProperties {
+  gathered: Gathered;
+  id: string;
+  /** Between the name of the flow and what is known of it. */
+  children?: ComponentChildren;
+}
+
+function Found({ gathered, id, children }: FoundProperties) {
   const { state, zone } = useApp();
   const place = usePlace();
   const flows = recordsOf(gathered.tables.flows ?? { columns: [], rows: [] });
   const verdicts = recordsOf(gathered.tables.classify ?? { columns: [], rows: [] });
-  const alerts = recordsOf(gathered.tables.alerts ?? { columns: [], rows: [] });
+  const alerts = ["alerts", SENSOR_ALERTS].flatMap((name) =>
+    recordsOf(gathered.tables[name] ?? { columns: [], rows: [] }),
+  );
   const cca = recordsOf(gathered.tables.cca ?? { columns: [], rows: [] });
   const l4s = recordsOf(gathered.tables.l4s ?? { columns: [], rows: [] });
   const latency = recordsOf(gathered.tables.latency ?? { columns: [], rows: [] });
@@ -155,6 +168,7 @@ function Found({ gathered, id }: { gathered: Gathered; id: string }) {
           <PacketsLink search={{ flow: id }} />
         </p>
       </div>
+      {children}
       {flows[0] && <Summary flow={flows[0]} />}
       <div class="columns-2">
         {verdicts.length > 0 && (
@@ -182,16 +196,44 @@ function Found({ gathered, id }: { gathered: Gathered; id: string }) {
   );
 }
 
+/** The rows of several sensors are never mixed: one of them is shown, above it what all saw. */
+function FoundBySensors({ gathered, id }: { gathered: Gathered; id: string }) {
+  const { query } = usePlace();
+  const span = occurrenceOf(gathered, query.first_ns);
+  const list = sightingsOf(gathered, span);
+  const nameOf = (name: string | undefined): string | undefined =>
+    list.find((each) => each.sensor === name)?.sensor;
+  const chosen = nameOf(query.seen_by) ?? nameOf(query.sensor) ?? list[0]?.sensor;
+  if (chosen === undefined) return <Found gathered={gathered} id={id} />;
+  return (
+    <Found gathered={rowsOfSensor(gathered, chosen, span)} id={id}>
+      <SeenBy list={list} chosen={chosen} />
+    </Found>
+  );
+}
+
 export function Flow() {
-  const { source, route } = useApp();
+  const { source, route, state } = useApp();
   const place = usePlace();
+  const isOfSensors = tableOf(state, SENSORS) !== null;
   const id = route.path[1] ?? "";
   const first = place.query.first_ns;
-  const answer = useAnswer(`flow ${id} ${first}`, (signal) => source.flow(id, first, signal));
+  const answer = useAnswer(`flow ${id} ${first}`, async (signal) => {
+    if (!isOfSensors || first === undefined) return source.flow(id, first, signal);
+    // At another sensor the first packet has another time.
+    const all = await source.flow(id, undefined, signal);
+    return occurrenceOf(all, first) === null ? source.flow(id, first, signal) : all;
+  });
   return (
     <div class="view">
       <Shown answer={answer} lines={10}>
-        {(gathered) => <Found gathered={gathered} id={id} />}
+        {(gathered) =>
+          isOfSensors ? (
+            <FoundBySensors gathered={gathered} id={id} />
+          ) : (
+            <Found gathered={gathered} id={id} />
+          )
+        }
       </Shown>
     </div>
   );

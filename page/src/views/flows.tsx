@@ -3,6 +3,7 @@ import { usePlace } from "../navigate.ts";
 import { FlowTable } from "../parts/flow-table.tsx";
 import { Listed, ListingSearch, useListing } from "../parts/listing.tsx";
 import { Panel } from "../parts/panel.tsx";
+import { hasSensors } from "../parts/sensor.tsx";
 import { Empty, NoTable } from "../parts/states.tsx";
 
 export function Flows() {
@@ -11,6 +12,9 @@ export function Flows() {
   const table = tableOf(state, "flows");
   const listing = useListing(table && "flows", "flows", sort);
   if (table === null) return <NoTable name="flows" />;
+  const note = hasSensors(state, "flows")
+    ? "A row for each sensor that saw a flow, when the flow has ended there"
+    : "Open flows are included with their packets so far";
   const empty = (
     <Empty title="No flow matches">
       <p>Change the filter, or choose a longer time range.</p>
@@ -24,7 +28,7 @@ export function Flows() {
         columns={table.columns}
         example="ip == 10.0.0.0/8 and dst_port == 443"
       />
-      <Panel title="Flows" note="Open flows are included with their packets so far">
+      <Panel title="Flows" note={note}>
         <Listed listing={listing} noun="flows" lines={16} empty={empty}>
           {(flows) => <FlowTable caption="Flows" flows={flows} sorting={listing.sorting} />}
         </Listed>

@@ -7,6 +7,7 @@ import { FlowTable, flowService } from "../parts/flow-table.tsx";
 import { PacketsLink } from "../parts/packets-link.tsx";
 import { Figures, Panel } from "../parts/panel.tsx";
 import { Ranking } from "../parts/ranking.tsx";
+import { SensorsNote } from "../parts/sensor.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { Text } from "../parts/text.tsx";
 import { Confidence, Label, VerdictTable } from "../parts/verdict-table.tsx";
@@ -161,6 +162,7 @@ export function Host() {
           <PacketsLink search={{ host: address }} />
         </p>
       </div>
+      <SensorsNote />
       <Shown answer={answer} lines={10}>
         {(gathered) => <Found gathered={gathered} address={address} />}
       </Shown>

@@ -5,6 +5,7 @@ import { usePlace } from "../navigate.ts";
 import { Bar } from "../parts/bar.tsx";
 import { Panel } from "../parts/panel.tsx";
 import { SearchBox } from "../parts/search-box.tsx";
+import { SensorsNote } from "../parts/sensor.tsx";
 import { Empty, NoTable, Shown } from "../parts/states.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
 import { Text } from "../parts/text.tsx";
@@ -108,6 +109,7 @@ export function Hosts() {
         example="dst_port == 443"
         apply={(next) => place.go({ where: next })}
       />
+      <SensorsNote where={where} />
       <Panel
         title="Hosts"
         note={

@@ -4,7 +4,9 @@ import { formatCount, formatDuration, formatShare } from "../format.ts";
 import { usePlace } from "../navigate.ts";
 import { Meter } from "../parts/bar.tsx";
 import { Chart } from "../parts/chart.tsx";
+import { flowQuery } from "../parts/flow-table.tsx";
 import { Panel } from "../parts/panel.tsx";
+import { hasSensors, withSensor } from "../parts/sensor.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
 import { endText, Text } from "../parts/text.tsx";
@@ -80,7 +82,8 @@ const COLUMNS: TableColumn<Rec>[] = [
 ];
 
 export function L4s({ table }: { table: TableInfo }) {
-  const { source } = useApp();
+  const { source, state } = useApp();
+  const isOfSensors = hasSensors(state, table.name);
   const place = usePlace();
   const answer = useAnswer(`l4s ${place.key}`, async (signal) => {
     const { bounds } = place;
@@ -94,7 +97,7 @@ export function L4s({ table }: { table: TableInfo }) {
       source.groups(
         "l4s",
         {
-          by: "community_id,src_ip,src_port,dst_ip,dst_port",
+          by: `community_id,src_ip,src_port,dst_ip,dst_port${isOfSensors ? ",sensor" : ""}`,
           sum: SUMS,
           max: "l4s_p99_ns,classic_p99_ns",
           sort: "-sum_packets",
@@ -131,10 +134,12 @@ export function L4s({ table }: { table: TableInfo }) {
               />
               <Table
                 caption="L4S decisions per flow"
-                columns={COLUMNS}
+                columns={withSensor(COLUMNS, isOfSensors, "flow")}
                 rows={flows}
-                keyOf={(row) => String(row.community_id)}
-                hrefOf={(row) => place.to(["flow", textOf(row, "community_id") ?? ""])}
+                keyOf={(row) => `${row.community_id} ${row.sensor ?? ""}`}
+                hrefOf={(row) =>
+                  place.to(["flow", textOf(row, "community_id") ?? ""], flowQuery(row))
+                }
               />
             </>
           )

@@ -3,7 +3,7 @@
 import { formatCount, formatDuration } from "../format.ts";
 import type { Place } from "../navigate.ts";
 import { RangeMark, scaleOf } from "../parts/bar.tsx";
-import { destinationOf, sourceOf } from "../parts/flow-table.tsx";
+import { destinationOf, flowQuery, sourceOf } from "../parts/flow-table.tsx";
 import type { TableColumn } from "../parts/table.tsx";
 import { Text } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
@@ -130,11 +130,12 @@ export function latencyColumns(shape: Shape, rows: Rec[]): TableColumn<Rec>[] {
 }
 
 export function latencyKey(row: Rec): string {
-  return `${row.community_id ?? row.dst_ip} ${row.first_ns ?? row.start_ns ?? ""}`;
+  const [of, at] = [row.community_id ?? row.dst_ip, row.first_ns ?? row.start_ns ?? ""];
+  return `${of} ${at} ${row.sensor ?? ""}`;
 }
 
 export function latencyHref(place: Place, row: Rec): string {
   const id = textOf(row, "community_id");
   if (id === null) return place.to(["host", textOf(row, "dst_ip") ?? ""]);
-  return place.to(["flow", id], { first_ns: textOf(row, "first_ns") ?? undefined });
+  return place.to(["flow", id], flowQuery(row));
 }

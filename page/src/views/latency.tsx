@@ -5,6 +5,7 @@ import { usePlace } from "../navigate.ts";
 import { Listed, ListingSearch, useListing } from "../parts/listing.tsx";
 import { Panel } from "../parts/panel.tsx";
 import { Ranking } from "../parts/ranking.tsx";
+import { hasSensors, SensorsNote, withSensor } from "../parts/sensor.tsx";
 import { Empty, NoTable, Shown } from "../parts/states.tsx";
 import { Table } from "../parts/table.tsx";
 import { type Rec, recordsOf, sumOf, textOf } from "../source/records.ts";
@@ -116,6 +117,7 @@ function SharpChanges({ table }: { table: TableInfo }) {
 
 function Rows({ table }: { table: TableInfo }) {
   const place = usePlace();
+  const isOfSensors = hasSensors(useApp().state, table.name);
   const shape = shapeOf(table);
   const { sort = `-${shape.prefix}rtt_p99_ns` } = place.query;
   const listing = useListing("latency", "latency", sort);
@@ -132,7 +134,11 @@ function Rows({ table }: { table: TableInfo }) {
         {(rows) => (
           <Table
             caption={`Latency of ${noun}`}
-            columns={latencyColumns(shape, rows)}
+            columns={withSensor(
+              latencyColumns(shape, rows),
+              isOfSensors,
+              shape.isByFlow ? "dst" : "dst_ip",
+            )}
             rows={rows}
             keyOf={latencyKey}
             hrefOf={(row) => latencyHref(place, row)}
@@ -153,6 +159,7 @@ export function Latency() {
       {table === null && l4s === null && <NoTable name="latency" />}
       {table !== null && (
         <>
+          <SensorsNote table="latency" />
           <LatencyOverTime table={table} />
           <div class="columns-2">
             {hasColumn(table, "slow_end") && <SlowEnds />}

@@ -6,6 +6,7 @@ import { alertHref, Severity, useFiring } from "../parts/alert-list.tsx";
 import { Events } from "../parts/events.tsx";
 import { Panel } from "../parts/panel.tsx";
 import { Ranking } from "../parts/ranking.tsx";
+import { SensorsNote } from "../parts/sensor.tsx";
 import { Empty, NoTable, Shown } from "../parts/states.tsx";
 import { Text } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
@@ -139,6 +140,7 @@ export function Overview() {
   return (
     <div class="view">
       <KeyFigures />
+      <SensorsNote />
       <div class="columns-2">
         <BitRate />
         <PacketRate />

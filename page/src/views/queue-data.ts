@@ -28,6 +28,8 @@ export function tapsOf(table: TableInfo): Taps {
 
 export interface QueueFlow {
   id: string;
+  /** Null where rows are of one run. */
+  sensor: string | null;
   name: string;
   control: string | null;
   /** Why no congestion control is named. */
@@ -60,11 +62,17 @@ export interface QueueAnswer {
 
 const ENDS = ["src_ip", "src_port", "dst_ip", "dst_port"];
 
+/** What one sensor says of a flow is not what another says. */
+function flowKey(row: Rec): string {
+  const [id, sensor] = [textOf(row, "community_id") ?? "", textOf(row, "sensor")];
+  return sensor === null ? id : `${id} ${sensor}`;
+}
+
 /** The control that most periods of a flow name; and if none does, the reason that most give. */
 function mostNamed(groups: Rec[]): Map<string, Rec> {
   const best = new Map<string, Rec>();
   for (const group of groups) {
-    const id = textOf(group, "community_id") ?? "";
+    const id = flowKey(group);
     const before = best.get(id);
     const isNamed = textOf(group, "control") !== null;
     const wasNamed = before !== undefined && textOf(before, "control") !== null;
@@ -80,7 +88,7 @@ function mostNamed(groups: Rec[]): Map<string, Rec> {
 export function newestLikeliest(rows: Rec[]): Map<string, string> {
   const newest = new Map<string, string>();
   for (const row of rows) {
-    const id = textOf(row, "community_id") ?? "";
+    const id = flowKey(row);
     const likeliest = textOf(row, "likeliest");
     if (likeliest !== null && !newest.has(id)) newest.set(id, likeliest);
   }
@@ -98,6 +106,7 @@ function flowOf(group: Rec, { verdict, likeliest }: Said, taps: Taps, total: num
   const bytes = sumOf(group, `sum_${taps.sent}`);
   return {
     id: textOf(group, "community_id") ?? "",
+    sensor: textOf(group, "sensor"),
     name: `${source} → ${destination}`,
     control: verdict ? textOf(verdict, "control") : null,
     unnamed: verdict ? textOf(verdict, "unnamed") : null,
@@ -146,6 +155,7 @@ export async function askQueue(
 ): Promise<QueueAnswer> {
   const taps = tapsOf(table);
   const { bounds } = place;
+  const ofSensor = table.columns.some((column) => column.name === "sensor") ? ["sensor"] : [];
   const drawn = chartBounds(table, bounds);
   const one = await source.rows("cca", { columns: "period_ns", limit: 1 }, signal);
   const periodNs = Number(one.rows[0]?.[0] ?? 1e9);
@@ -155,7 +165,7 @@ export async function askQueue(
     source.groups(
       "cca",
       {
-        by: ["community_id", ...ENDS].join(","),
+        by: ["community_id", ...ENDS, ...ofSensor].join(","),
         sum: `${taps.sent},drops`,
         mean: means,
         max: taps.levelMax,
@@ -167,14 +177,24 @@ export async function askQueue(
     ),
     source.groups(
       "cca",
-      { by: "community_id,control,unnamed", mean: "confidence", limit: FLOWS_MAX * 4, ...bounds },
+      {
+        by: ["community_id,control,unnamed", ...ofSensor].join(","),
+        mean: "confidence",
+        limit: FLOWS_MAX * 4,
+        ...bounds,
+      },
       signal,
     ),
     !table.columns.some((column) => column.name === "likeliest")
       ? null
       : source.rows(
           "cca",
-          { columns: "community_id,likeliest", sort: "-start_ns", limit: FLOWS_MAX * 4, ...bounds },
+          {
+            columns: ["community_id,likeliest", ...ofSensor].join(","),
+            sort: "-start_ns",
+            limit: FLOWS_MAX * 4,
+            ...bounds,
+          },
           signal,
         ),
     source.series(
@@ -188,7 +208,7 @@ export async function askQueue(
   const records = recordsOf(groups);
   const total = records.reduce((sum, group) => sum + sumOf(group, `sum_${taps.sent}`), 0);
   const flows = records.map((group) => {
-    const id = textOf(group, "community_id") ?? "";
+    const id = flowKey(group);
     const said = { verdict: best.get(id), likeliest: likeliest.get(id) };
     return flowOf(group, said, taps, total);
   });

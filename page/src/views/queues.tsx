@@ -14,6 +14,7 @@ import type { Line } from "../parts/chart-options.ts";
 import { Chart } from "../parts/chart.tsx";
 import { Panel } from "../parts/panel.tsx";
 import { Ranking } from "../parts/ranking.tsx";
+import { SensorsNote, withSensor } from "../parts/sensor.tsx";
 import { Empty, NoTable, Shown } from "../parts/states.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
 import { Text } from "../parts/text.tsx";
@@ -49,6 +50,12 @@ function ControlName({ flow }: { flow: QueueFlow }) {
     </>
   );
 }
+
+const SENSOR: TableColumn<QueueFlow> = {
+  name: "sensor",
+  label: "Sensor",
+  render: (row) => <Text value={row.sensor} />,
+};
 
 function columnsOf(taps: Taps): TableColumn<QueueFlow>[] {
   const level = taps.hasQueue ? "Mean in queue" : "Mean in flight";
@@ -155,10 +162,15 @@ function Filled({ answer, taps }: { answer: QueueAnswer; taps: Taps }) {
       >
         <Table
           caption="Heavy flows"
-          columns={columnsOf(taps)}
+          columns={withSensor(
+            columnsOf(taps),
+            answer.flows.some((flow) => flow.sensor !== null),
+            "name",
+            SENSOR,
+          )}
           rows={answer.flows}
-          keyOf={(row) => row.name}
-          hrefOf={(row) => place.to(["flow", row.id])}
+          keyOf={(row) => `${row.name} ${row.sensor ?? ""}`}
+          hrefOf={(row) => place.to(["flow", row.id], { seen_by: row.sensor ?? undefined })}
         />
       </Panel>
     </>
@@ -181,6 +193,7 @@ function Loaded({ table }: { table: TableInfo }) {
           instead.
         </p>
       )}
+      <SensorsNote table="cca" />
       <Shown answer={answer} lines={12}>
         {(found) => <Filled answer={found} taps={taps} />}
       </Shown>

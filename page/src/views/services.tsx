@@ -6,6 +6,7 @@ import { Meter } from "../parts/bar.tsx";
 import { Distribution } from "../parts/distribution.tsx";
 import { Listed, ListingSearch, useListing } from "../parts/listing.tsx";
 import { type Figure, Figures, Panel } from "../parts/panel.tsx";
+import { SensorsNote } from "../parts/sensor.tsx";
 import { Empty, NoTable, Shown } from "../parts/states.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
 import { Text } from "../parts/text.tsx";
@@ -188,6 +189,7 @@ export function Services() {
       {table === null && !hasDevices && <NoTable name="classify" />}
       {table !== null && !isByHost && (
         <>
+          <SensorsNote table="classify" />
           <div class="columns-wide">
             <Labels />
             <ConfidencePanel />

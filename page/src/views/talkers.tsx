@@ -4,6 +4,7 @@ import { formatBytes, formatCount, formatShare } from "../format.ts";
 import { type Place, usePlace } from "../navigate.ts";
 import { Bar } from "../parts/bar.tsx";
 import { Choice, Panel } from "../parts/panel.tsx";
+import { SensorsNote } from "../parts/sensor.tsx";
 import { Empty, NoTable, Shown } from "../parts/states.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
 import { Text } from "../parts/text.tsx";
@@ -147,6 +148,7 @@ export function Talkers() {
   if (flows === null) return <NoTable name="flows" />;
   return (
     <div class="view">
+      <SensorsNote />
       <Choice
         label="Group by"
         chosen={key.name}
