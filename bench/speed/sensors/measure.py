@@ -1,4 +1,4 @@
-"""How fast a view of `[sensors]` reads what sensors published: `measure.py [-o OUTPUT] [--rounds 3]`.
+"""How fast a view of `[sensors]` reads what is published: `measure.py [-o OUTPUT] [--rounds 3]`.
 
     bash tools/setup.sh nats
     .venv/bin/python bench/speed/sensors/measure.py

@@ -4,13 +4,13 @@
     .venv/bin/python bench/speed/workers/loads.py
 
 As `measure.py`: broker, workers and sensor in a network namespace of their own, flows of
-`traffic.py` sent to an interface in real time, all of which go on to the last stage.
+`traffic.py` sent to an interface in real time, all of which continue to the last stage.
 
-- by load: one worker with `services`, from 2,000 to 30,000 new flows a second (ServeFlow, Figure 7
-  with the broker in the place of its queues).
-- by consumers: 1 to 16 workers of a model whose last stage has its trees ten times (440 µs a row on
-  one of these cores), at more flows a second than one of them bears (ServeFlow, Table 6). All share
-  the processors of this machine with sensor, broker and sender.
+- by load: one worker with `services`, from 2,000 to 30,000 new flows a second (ServeFlow,
+  Figure 7, with the broker in the place of its queues).
+- by consumers: 1 to 16 workers of a model whose last stage has its trees ten times (440 µs a row
+  on one of these cores), at more flows a second than one of them bears (ServeFlow, Table 6). All
+  share the processors of this machine with sensor, broker and sender.
 
 A row says how many of the flows were answered within the deadline of 200 ms; of the others the
 first stage decides.

@@ -229,6 +229,22 @@ impl Alerts {
         notify.iter().zip(notify::names(notify)).map(one).collect()
     }
 
+    /// Puts the rules of settings that were read again in the place of those in force, where there
+    /// were any at the start: what there is to report of that.
+    #[must_use]
+    pub fn take_up(alerts: Option<&Self>, rules: &[AlertSettings]) -> Vec<String> {
+        let count = rules.len();
+        match alerts.map(|alerts| alerts.replace_rules(rules)) {
+            None if count == 0 => Vec::new(),
+            None => vec![String::from("[[alert]] the first one: takes effect at the next start")],
+            Some(Ok(())) => vec![format!("alerts: {count} rules in force")],
+            Some(Err(mistakes)) => {
+                let lines = mistakes.iter().map(ToString::to_string);
+                lines.chain([String::from("alerts: the previous rules stay in force")]).collect()
+            }
+        }
+    }
+
     /// Puts these rules in the place of those in force, from the next look on. A rule whose
     /// settings did not change keeps its alerts and what it has learned; alerts of one that is gone
     /// are resolved.

@@ -88,7 +88,10 @@ impl std::error::Error for ServerError {}
 /// A server that runs.
 pub struct Server {
     address: SocketAddr,
+    token: Option<String>,
     tls: Option<Arc<Tls>>,
+    /// Whether its certificate was made at the start.
+    is_made: bool,
     over: watch::Sender<bool>,
     thread: JoinHandle<()>,
 }
@@ -119,6 +122,7 @@ impl Server {
         if !listen.ip().is_loopback() && certificate.is_none() {
             return Err(ServerError::NeedsTls(listen));
         }
+        let is_made = matches!(certificate, Some(Certificate::Made(_)));
         let tls = certificate.map(|certificate| Tls::new(certificate, (facts.now_ns)()));
         let tls = tls.transpose().map_err(ServerError::Certificate)?.map(Arc::new);
         let failed = |error| ServerError::Listen(listen, error);
@@ -133,20 +137,47 @@ impl Server {
             .on_thread_start(come_after_packets)
             .build()
             .map_err(ServerError::Start)?;
-        let app = App::new(store, facts, address, (token, tls.clone()));
+        let app = App::new(store, facts, address, (token.clone(), tls.clone()));
         let (over, ends) = watch::channel(false);
         let serve = move || {
             come_after_packets();
             runtime.block_on(listen::serve(listener, app, ends));
         };
         let thread = thread::Builder::new().name("server".into()).spawn(serve);
-        Ok(Self { address, tls, over, thread: thread.map_err(ServerError::Start)? })
+        Ok(Self { address, token, tls, is_made, over, thread: thread.map_err(ServerError::Start)? })
     }
 
     /// Where it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What is typed into a browser; `machine` is the name of this one.
+    #[must_use]
+    pub fn url(&self, machine: &str) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        if self.address.ip().is_unspecified() && !machine.is_empty() {
+            return format!("{scheme}://{machine}:{}/", self.address.port());
+        }
+        format!("{scheme}://{}/", self.address)
+    }
+
+    /// What to report when it begins: where it is, with the token that opens it, and which
+    /// certificate was made for it.
+    #[must_use]
+    pub fn lines(&self, machine: &str) -> Vec<String> {
+        let what = if HAS_PAGE { "page" } else { "API, without the page (built without Node.js)" };
+        let query = self.token.as_deref().map_or_else(String::new, |it| format!("?token={it}"));
+        let mut lines = vec![format!("{what}: {}{query}", self.url(machine))];
+        if let Some(tls) = self.tls.as_ref().filter(|_| self.is_made) {
+            lines.push(format!(
+                "page: its certificate was generated for this run; compare it when the browser \
+                 warns: SHA-256 {}",
+                tls.fingerprint
+            ));
+        }
+        lines
     }
 
     /// SHA-256 of the certificate in hexadecimal, as browsers show it; nothing without encryption.

@@ -1,6 +1,7 @@
 //! Encryption: a certificate of the operator's, or one that is made at the start.
 
 use std::fmt::{self, Write as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -33,6 +34,26 @@ pub enum Certificate {
     },
     /// One that is made at the start and signed by itself, for these names and addresses.
     Made(Vec<String>),
+}
+
+impl Certificate {
+    /// That of these files, a chain and its key; or elsewhere than on this machine, of this name,
+    /// one that is made.
+    #[must_use]
+    pub fn of(
+        files: Option<(PathBuf, PathBuf)>,
+        listen: SocketAddr,
+        machine: &str,
+    ) -> Option<Self> {
+        if let Some((chain, key)) = files {
+            return Some(Self::Files { chain, key });
+        }
+        let ip = listen.ip();
+        let mut names = vec![machine.to_owned(), String::from("localhost")];
+        names.extend((!ip.is_unspecified()).then(|| ip.to_string()));
+        names.retain(|name| !name.is_empty());
+        (!ip.is_loopback()).then_some(Self::Made(names))
+    }
 }
 
 /// Why a certificate cannot be used.

@@ -43,6 +43,7 @@ pub mod refusal;
 pub mod rules;
 pub mod run;
 mod second;
+pub mod sensors;
 pub mod shipped;
 pub mod stored;
 pub mod summary;

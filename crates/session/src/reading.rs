@@ -261,6 +261,21 @@ impl fmt::Display for AccountingError {
 impl std::error::Error for AccountingError {}
 
 impl Inputs {
+    /// Interfaces, or captures without their folders: a report may go far.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let name = |input: &Input| match input {
+            Input::Stdin => String::from("-"),
+            Input::File(path) => {
+                path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }
+        };
+        match &self.interface {
+            Some(interface) => interface.names.clone(),
+            None => self.resolved.inputs.iter().map(name).collect(),
+        }
+    }
+
     /// Finds the inputs and opens the filter's compiler. `transport` tells whether transport
     /// headers are needed; `control` stops the run, from a signal or another thread.
     ///

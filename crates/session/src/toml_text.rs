@@ -2,6 +2,7 @@
 //! may have been meant.
 
 use std::fmt;
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -99,6 +100,27 @@ impl Mistakes {
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
+}
+
+/// Bytes of a file of settings.
+const FILE_LEN_MAX: u64 = 1 << 20;
+
+/// A file of settings, as it is written.
+///
+/// # Errors
+/// Why it cannot be read, for users.
+pub fn settings_text(path: &Path) -> Result<String, Mistake> {
+    let name = path.display();
+    let unreadable = |message: String| Mistake { line: 1, path: path.to_owned(), message };
+    let len = fs::metadata(path).map(|metadata| metadata.len());
+    if len.is_ok_and(|len| len > FILE_LEN_MAX) {
+        let wanted = "wanted: settings in TOML of at most 1 MiB";
+        return Err(unreadable(format!("{name}: too large; {wanted}")));
+    }
+    fs::read_to_string(path).map_err(|error| {
+        let hint = "`wirelens run --init` prints a settings file to start from";
+        unreadable(format!("{name}: {error}; {hint}"))
+    })
 }
 
 /// The name that may have been meant, as the end of a message.

@@ -210,15 +210,13 @@ impl Receiver {
         consumer.messages().await.map_err(|error| none(error.to_string()))
     }
 
-    /// Whether the stream was deleted and made again: its messages are counted from 1 then, and what
-    /// reads on behind the last one would wait for as many as the old one had.
+    /// Whether the stream was deleted and made again: its messages count from 1 then, and what
+    /// reads on behind the last one would wait for as many as there were.
     async fn is_other_stream(&self, client: &Client) -> bool {
         let context = ContextBuilder::new().timeout(ANSWER_WITHIN).build(client.clone());
         let subject = format!("STREAM.INFO.{}", stream_name(&self.options.prefix));
-        let Ok(Response::Ok(info)) = context.request::<_, _, Response<Json>>(subject, &()).await
-        else {
-            return false;
-        };
+        let answer = context.request::<_, _, Response<Json>>(subject, &()).await;
+        let Ok(Response::Ok(info)) = answer else { return false };
         let last = info.pointer("/state/last_seq").and_then(Json::as_u64);
         last.is_some_and(|last| last < self.sequence)
     }

@@ -1,5 +1,6 @@
 //! What was received and what was not, for the thread that receives and for others.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -20,6 +21,17 @@ pub struct CentralCounts {
     pub missing: u64,
     /// Messages that are not of this version, or damaged, or a stranger's.
     pub refused: u64,
+}
+
+impl fmt::Display for CentralCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rows, sensors, missing, refused } = self;
+        write!(
+            f,
+            "{rows} rows of {sensors} sensors received, {missing} missing; {refused} messages \
+             refused"
+        )
+    }
 }
 
 /// Counters of one view.

@@ -33,8 +33,8 @@ const STOP_WITHIN: Duration = Duration::from_secs(1);
 /// Messages that may be published again at once, as after the end of a worker that had them.
 const REPEATS_MAX: f64 = 64.0;
 
-/// Beyond these, of each message that is sent: where workers have too much to do, most messages wait
-/// for half of their deadline, and all of them twice would be more work yet.
+/// Beyond these, of each message that is sent: where workers have too much to do, most messages
+/// wait for half of their deadline, and all of them twice would be more work yet.
 const REPEATS_PER_MESSAGE: f64 = 0.1;
 
 /// Who waits for answers looks so often whether the run is to end.

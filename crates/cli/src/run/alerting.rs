@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use alerts::{Alerts, BeginError, Clocks, Lists, NotifyState, Options, Settings};
 use session::host::machine_name;
-use session::run::Plan;
 use store::Store;
 
 use crate::clock::{self, CLOCK};
@@ -38,20 +37,6 @@ pub(super) fn begin(
     let eve = session::exports::eve::alert_line;
     let options = Options { is_live, host_name, page, lists, clocks: CLOCKS, eve };
     Ok(Some(Alerts::begin(settings, options, Arc::clone(store))?))
-}
-
-/// Puts the rules of settings that were read again in the place of those in force.
-pub(super) fn take_up(alerts: Option<&Alerts>, plan: &Plan, tell: fn(&str)) {
-    let (count, rules) = (plan.alerts.alert.len(), &plan.alerts.alert);
-    match alerts.map(|alerts| alerts.replace_rules(rules)) {
-        None if count == 0 => {}
-        None => tell("[[alert]] the first one: takes effect at the next start"),
-        Some(Ok(())) => tell(&format!("alerts: {count} rules in force")),
-        Some(Err(mistakes)) => {
-            mistakes.iter().for_each(|mistake| tell(&mistake.to_string()));
-            tell("alerts: the previous rules stay in force");
-        }
-    }
 }
 
 /// Ends, and says what was not delivered.

@@ -1,7 +1,6 @@
 //! `wirelens run` with `[sensors]`: the results of other runs, until Ctrl-C.
 
 use std::sync::Arc;
-use std::thread;
 
 use server::{Mode, Server};
 use session::host::machine_name;
@@ -12,7 +11,7 @@ use super::{Begun, Beside, alerting, checked, page, stdout, stored, tell_line};
 use crate::clock::{self, CLOCK};
 use crate::failure::{Failure, Status};
 use crate::interrupt::{self, Reopen};
-use crate::service::{self, Notices, Service};
+use crate::service::{self, Notices};
 
 pub(super) fn run(
     mut plan: Plan,
@@ -20,9 +19,7 @@ pub(super) fn run(
     arguments: &RunArguments,
 ) -> Result<Status, Failure> {
     if arguments.view {
-        return Err(Failure::usage(
-            "--view shows packets of its own; wanted with [sensors]: --page",
-        ));
+        return Err(Failure::usage("--view shows a run's own packets; with [sensors] use --page"));
     }
     if arguments.check {
         return Ok(checked(&plan, arguments));
@@ -50,23 +47,15 @@ pub(super) fn run(
         let (received, dropped) = packets();
         format!("{received} packets received by sensors, {dropped} dropped")
     }));
-    while !control.is_stopped() {
-        notices.tick();
-        if reopen.take() {
-            notices.send(Service::reloading);
-            central.reopen();
-            alerts.iter().for_each(|alerts| {
-                alerts.reopen();
-                alerts.lists().reload();
-            });
-            server.iter().for_each(|server| page::reload(server, tell_line));
-            tell_line(
-                "[sensors]: files were begun anew; other settings take effect at the next start",
-            );
-            notices.send(Service::taken_up);
-        }
-        thread::sleep(page::LOOK_EVERY);
-    }
+    page::stay(&control, (&reopen, &notices), || {
+        central.reopen();
+        alerts.iter().for_each(|alerts| {
+            alerts.reopen();
+            alerts.lists().reload();
+        });
+        server.iter().for_each(|server| page::reload(server, tell_line));
+        tell_line("[sensors]: new files; other settings take effect at the next start");
+    });
     let ended = central.end(store.as_deref());
     alerts.into_iter().for_each(alerting::end);
     history.iter().for_each(|history| stored::end(history));
@@ -74,10 +63,7 @@ pub(super) fn run(
     service::stopping();
     let counts = ended?;
     if !arguments.quiet {
-        eprintln!(
-            "{} rows of {} sensors received, {} missing; {} messages refused",
-            counts.rows, counts.sensors, counts.missing, counts.refused
-        );
+        eprintln!("{counts}");
     }
     Ok(Status::Fine)
 }

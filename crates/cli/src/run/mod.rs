@@ -6,7 +6,7 @@ mod central;
 pub(crate) mod page;
 mod stored;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use session::run::{
     read,
 };
 use session::stored::HistorySettings;
-use session::toml_text::Mistake;
+use session::toml_text::{Mistake, settings_text};
 use store::Store;
 
 use crate::asked;
@@ -42,9 +42,6 @@ use crate::service::{self, Notices, Service};
 use crate::summary;
 use crate::view::{self, View};
 use args::RunArguments;
-
-/// Bytes of a file of settings.
-const FILE_LEN_MAX: u64 = 1 << 20;
 
 impl From<BusError> for Failure {
     fn from(error: BusError) -> Self {
@@ -172,7 +169,8 @@ fn pass(
             }
             let plan = from.try_recv().ok()?;
             if let Ok(plan) = &plan {
-                alerting::take_up(alerts.as_ref(), plan, tell);
+                let lines = Alerts::take_up(alerts.as_ref(), &plan.alerts.alert);
+                lines.iter().for_each(|line| tell(line));
             }
             notices.send(Service::taken_up);
             Some(Again::Settings(Box::new(plan)))
@@ -189,13 +187,12 @@ fn pass(
         eprintln!("wirelens: [nats] {losses}");
     }
     let finished = finished?;
-    match server {
-        Some(server) if arguments.view => server.end(),
-        Some(server) => {
-            let control = &finished.inputs.control;
-            page::stay(server, control, (&reopen, &notices), (tell, arguments.quiet));
+    if let Some(server) = server {
+        let control = &finished.inputs.control;
+        if !arguments.view {
+            page::stay_open(&server, control, (&reopen, &notices), (tell, arguments.quiet));
         }
-        None => {}
+        server.end();
     }
     service::stopping();
     status.unwrap_or(Ok(Status::Fine))
@@ -252,7 +249,7 @@ impl Beside {
             }
             _ => None,
         };
-        let address = server.as_ref().map(page::address);
+        let address = server.as_ref().map(|server| server.url(&machine_name()));
         let alerts = alerting::begin((&alerts, lists), store.as_ref(), is_live, address)?;
         Ok(Begun { server, alerts, history, bus })
     }
@@ -298,12 +295,12 @@ fn plan(path: Option<&Path>, arguments: &RunArguments, host: &Host) -> Result<Re
 pub(crate) fn read_plan(path: &Path, host: &Host) -> Read {
     let site =
         Site { host, environment, clock: CLOCK, is_live: false, input: None, takes_rows: true };
-    read(path, &text(path).map_err(|mistake| vec![mistake])?, &|_| (), &site)
+    read(path, &settings_text(path).map_err(|mistake| vec![mistake])?, &|_| (), &site)
 }
 
 fn plan_again(path: Option<&Path>, arguments: &RunArguments, host: &Host) -> Result<Read, Mistake> {
     let (path, text) = match path {
-        Some(path) => (path, text(path)?),
+        Some(path) => (path, settings_text(path)?),
         None => (Path::new(NO_FILE), String::from(USUAL)),
     };
     let instead = instead(arguments);
@@ -318,21 +315,6 @@ fn with_page(mut plan: Plan, arguments: &RunArguments) -> Plan {
         plan.page = Some(PageSettings { listen, ..plan.page.unwrap_or_default() });
     }
     plan
-}
-
-/// The settings, as they are written.
-fn text(path: &Path) -> Result<String, Mistake> {
-    let name = path.display();
-    let unreadable = |message: String| Mistake { line: 1, path: path.to_owned(), message };
-    let len = fs::metadata(path).map(|metadata| metadata.len());
-    if len.is_ok_and(|len| len > FILE_LEN_MAX) {
-        let wanted = "wanted: settings in TOML of at most 1 MiB";
-        return Err(unreadable(format!("{name}: too large; {wanted}")));
-    }
-    fs::read_to_string(path).map_err(|error| {
-        let hint = "`wirelens run --init` prints a settings file to start from";
-        unreadable(format!("{name}: {error}; {hint}"))
-    })
 }
 
 /// What was typed instead of settings.

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use capture::Input;
 use engine::run::Control;
 use history::History;
-use server::{Certificate, CountPackets, Facts, HAS_PAGE, Mode, Options, Server, ServerError};
+use server::{Certificate, CountPackets, Facts, Mode, Options, Server, ServerError};
 use session::host::machine_name;
 use session::packetlog::search::LogSearch;
 use session::page::PageSettings;
@@ -22,7 +21,7 @@ use crate::interrupt::Reopen;
 use crate::service::{Notices, Service};
 
 /// How often it is looked whether Ctrl-C was pressed.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
@@ -39,46 +38,16 @@ pub(super) fn begin(
     tell: fn(&str),
 ) -> Result<Server, Failure> {
     let token = settings.token().map_err(Failure::usage)?;
-    let certificate = certificate(settings);
-    let is_made = matches!(certificate, Some(Certificate::Made(_)));
+    let machine = machine_name();
+    let files = settings.certificate.clone().zip(settings.key.clone());
+    let certificate = Certificate::of(files, settings.listen, &machine);
     let packet_log =
         log_folder.map(|folder| -> Arc<dyn PacketLog> { Arc::new(LogSearch::new(folder)) });
     let facts = Facts { history, packet_log, ..facts };
-    let query = token.as_deref().map_or_else(String::new, |token| format!("?token={token}"));
     let options = Options { listen: settings.listen, token, certificate };
     let server = Server::begin(options, store.clone(), facts)?;
-    let what = if HAS_PAGE { "page" } else { "API, without the page (built without Node.js)" };
-    tell(&format!("{what}: {}{query}", address(&server)));
-    if let Some(fingerprint) = server.fingerprint().filter(|_| is_made) {
-        tell(&format!(
-            "page: its certificate was generated for this run; compare it when the browser warns: \
-             SHA-256 {fingerprint}"
-        ));
-    }
+    server.lines(&machine).iter().for_each(|line| tell(line));
     Ok(server)
-}
-
-/// Whose certificate is shown: that of the settings, or elsewhere than on this machine one that is
-/// made.
-fn certificate(settings: &PageSettings) -> Option<Certificate> {
-    if let (Some(chain), Some(key)) = (&settings.certificate, &settings.key) {
-        return Some(Certificate::Files { chain: chain.clone(), key: key.clone() });
-    }
-    let ip = settings.listen.ip();
-    let mut names = vec![machine_name(), String::from("localhost")];
-    names.extend((!ip.is_unspecified()).then(|| ip.to_string()));
-    names.retain(|name| !name.is_empty());
-    (!ip.is_loopback()).then_some(Certificate::Made(names))
-}
-
-/// What is typed into a browser.
-pub(super) fn address(server: &Server) -> String {
-    let (address, name) = (server.address(), machine_name());
-    let scheme = if server.fingerprint().is_some() { "https" } else { "http" };
-    if address.ip().is_unspecified() && !name.is_empty() {
-        return format!("{scheme}://{name}:{}/", address.port());
-    }
-    format!("{scheme}://{address}/")
 }
 
 /// Reads the certificate again.
@@ -90,14 +59,14 @@ pub(super) fn reload(server: &Server, tell: fn(&str)) {
 
 /// What there is to say of a run as a whole.
 pub(crate) fn facts(inputs: &Inputs, is_report: bool) -> Facts {
-    let (mode, names) = match &inputs.interface {
-        Some(interface) => (Mode::Live, interface.names.clone()),
-        None if is_report => (Mode::Report, names(inputs)),
-        None => (Mode::Captures, names(inputs)),
+    let mode = match &inputs.interface {
+        Some(_) => Mode::Live,
+        None if is_report => Mode::Report,
+        None => Mode::Captures,
     };
     let progress = Arc::clone(&inputs.options.progress);
     let packets = move || (progress.frames_read(), progress.frames_dropped());
-    facts_of(mode, names, Box::new(packets))
+    facts_of(mode, inputs.names(), Box::new(packets))
 }
 
 /// The same of a run that counts packets itself.
@@ -113,33 +82,32 @@ pub(super) fn facts_of(mode: Mode, inputs: Vec<String>, packets: CountPackets) -
     }
 }
 
-/// The names of captures, without folders: a report may go far.
-fn names(inputs: &Inputs) -> Vec<String> {
-    let name = |input: &Input| match input {
-        Input::Stdin => String::from("-"),
-        Input::File(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-    };
-    inputs.resolved.inputs.iter().map(name).collect()
+/// Waits until the user ends the run, or it has failed. `again` does what a hangup asks for.
+pub(super) fn stay(
+    control: &Control,
+    (reopen, notices): (&Reopen, &Notices),
+    mut again: impl FnMut(),
+) {
+    while !control.is_stopped() {
+        notices.tick();
+        if reopen.take() {
+            notices.send(Service::reloading);
+            again();
+            notices.send(Service::taken_up);
+        }
+        thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// Results of captures are shown until the user ends the run.
-pub(super) fn stay(
-    server: Server,
+pub(super) fn stay_open(
+    server: &Server,
     control: &Control,
-    (reopen, notices): (&Reopen, &Notices),
+    hangups: (&Reopen, &Notices),
     (tell, is_quiet): (fn(&str), bool),
 ) {
     if !control.is_interrupted() && !is_quiet {
         eprintln!("wirelens: all input was read; the page stays open until Ctrl-C");
     }
-    while !control.is_interrupted() {
-        notices.tick();
-        if reopen.take() {
-            notices.send(Service::reloading);
-            reload(&server, tell);
-            notices.send(Service::taken_up);
-        }
-        thread::sleep(LOOK_EVERY);
-    }
-    server.end();
+    stay(control, hangups, || reload(server, tell));
 }

@@ -39,7 +39,7 @@ pub fn declared_columns() -> Vec<(&'static str, Schema)> {
     declared.extend(crate::cca::declared_columns());
     declared.extend(crate::latency::declared_columns());
     declared.extend(crate::l4s::declared_columns());
-    declared.extend(crate::run::central_columns());
+    declared.extend(crate::sensors::declared_columns());
     declared.extend(APPLICATIONS.iter().flat_map(|application| (application.declared)()));
     declared
 }

@@ -1,8 +1,8 @@
 //! The settings file that `wirelens run --init` writes.
 
-use super::{alerting, central};
+use super::alerting;
 use crate::applications::APPLICATIONS;
-use crate::{networks, page, published, stored};
+use crate::{networks, page, published, sensors, stored};
 
 const HEAD: &str = "\
 # Settings of `wirelens run -c wirelens.toml`. Commented settings show the defaults or an example.
@@ -73,7 +73,7 @@ pub fn example() -> String {
     text.push_str(page::EXAMPLE);
     text.push_str(stored::EXAMPLE);
     text.push_str(published::EXAMPLE);
-    text.push_str(central::EXAMPLE);
+    text.push_str(sensors::EXAMPLE);
     text.push_str(networks::EXAMPLE);
     text.push_str(alerting::EXAMPLE);
     text

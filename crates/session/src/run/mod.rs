@@ -22,8 +22,7 @@ mod shown;
 mod spare;
 
 pub use crate::input::InputSettings;
-pub(crate) use central::declared_columns as central_columns;
-pub use central::{CentralDoors, CentralRun, SensorsSettings};
+pub use central::{CentralDoors, CentralRun};
 pub use example::{USUAL, example};
 pub use outputs::OutputSettings;
 pub use places::RunFolder;

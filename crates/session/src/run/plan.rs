@@ -16,7 +16,7 @@ use toml::{Spanned, Table};
 
 use super::alerting;
 pub use super::app_plan::AppPlan;
-use super::central::{self, SensorsSettings};
+use super::central;
 pub(super) use super::outputs::OutputSettings;
 use super::outputs::{OutputTarget, take_output};
 use super::session::RunError;
@@ -30,6 +30,7 @@ use crate::page::PageSettings;
 use crate::published::NatsSettings;
 use crate::reading::{InputError, InputRequest, Inputs, OpenSources, is_same_file};
 use crate::rules::{RuleContext, Rules, Words};
+use crate::sensors::SensorsSettings;
 use crate::stored::HistorySettings;
 use crate::toml_text::{Mistake, Mistakes, read_table, suggestion};
 
