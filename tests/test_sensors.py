@@ -204,7 +204,7 @@ def test_flows_at_several_sensors_are_joined(tmp_path: Path) -> None:
     lost = [str(number) for number in range(50, 5_000, 50)]
     subprocess.run(["editcap", all_frames, behind, *lost], check=True, timeout=60)
     with broker(tmp_path) as server:
-        settings = written(tmp_path, server.address, keys='join-wait = "1s"\n')
+        settings = written(tmp_path, server.address, keys='join-wait = "8s"\n')
         with view(tmp_path, settings) as running:
             publish(tmp_path, server.address, "front")
             publish(tmp_path, server.address, "behind", behind)
@@ -216,7 +216,7 @@ def test_flows_at_several_sensors_are_joined(tmp_path: Path) -> None:
                 for sensor in ("front", "behind")
             }
             both = flows["front"].keys() & flows["behind"].keys()
-            wait_until(lambda: len(running.rows("joined")) == len(both), f"{len(both)} flows")
+            wait_until(lambda: len(running.rows("joined")) == len(both), f"{len(both)} flows", 30)
             joined = running.rows("joined")
             assert running.end().status == 0
     assert len(both) > 100 and {row["community_id"] for row in joined} == both
