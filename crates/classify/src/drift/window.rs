@@ -83,3 +83,55 @@ fn shares(counts: &[u64]) -> impl Iterator<Item = f64> + '_ {
     let whole = counts.iter().sum::<u64>() as f64 + counts.len() as f64 / 2.0;
     counts.iter().map(move |&count| (count as f64 + 0.5) / whole)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_index_is_that_of_the_formula() {
+        // With half a flow in each bin: shares 0.5 and 0.5 before, 0.25 and 0.75 now.
+        let found = stability_index(&[9, 9], &[4, 13]);
+        let by_hand = (0.25 - 0.5) * (0.25_f64 / 0.5).ln() + (0.75 - 0.5) * (0.75_f64 / 0.5).ln();
+        assert!((found - by_hand).abs() < 1e-12, "{found} {by_hand}");
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_none_for_the_same_shares_and_more_for_others(
+            counts in prop::collection::vec(0_u64..10_000, 1..20),
+            others in prop::collection::vec(0_u64..10_000, 1..20),
+        ) {
+            prop_assert!(stability_index(&counts, &counts).abs() < 1e-9);
+            let len = counts.len().min(others.len());
+            let (one, other) = (&counts[..len], &others[..len]);
+            let there = stability_index(one, other);
+            prop_assert!(there >= 0.0 && there.is_finite());
+            prop_assert!((there - stability_index(other, one)).abs() < 1e-9);
+        }
+
+        #[test]
+        fn parts_of_flows_add_up_in_any_order(
+            labels in prop::collection::vec(prop::collection::vec(0_u64..100, 4), 1..6),
+        ) {
+            let windows: Vec<_> = labels
+                .into_iter()
+                .map(|labels| DriftWindow {
+                    flows: labels.iter().sum(),
+                    labels,
+                    ..DriftWindow::default()
+                })
+                .collect();
+            let sum = |windows: &mut dyn Iterator<Item = &DriftWindow>| {
+                let mut sum = DriftWindow::default();
+                windows.for_each(|window| sum.fold(window));
+                sum
+            };
+            let there = sum(&mut windows.iter());
+            prop_assert_eq!(&there, &sum(&mut windows.iter().rev()));
+            prop_assert_eq!(there.flows, there.labels.iter().sum::<u64>());
+        }
+    }
+}
