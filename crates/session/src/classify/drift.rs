@@ -242,3 +242,91 @@ fn line(counts: &DriftCounts) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use classify::{Cascade, Cause, Label, StageName};
+    use packet::{FlowDirection, FlowKey, Timestamp};
+
+    use super::*;
+
+    fn models() -> ModelVersions {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/services/");
+        let file = |name: &str, _| std::fs::read(format!("{folder}{name}"));
+        ModelVersions::new(Arc::new(Cascade::read(file).unwrap()))
+    }
+
+    /// A verdict on a flow of a class.
+    fn verdict(class: u16) -> Verdict {
+        let time = Timestamp::from_ns(0);
+        Verdict {
+            key: FlowKey::default(),
+            direction: FlowDirection::LowToHigh,
+            input: 0,
+            first: time,
+            window: None,
+            label: Label::Class(class),
+            confidence: 0.9,
+            stage: Some(StageName::Fast),
+            packets_used: 1,
+            deciding: time,
+            decided: time,
+            cause: Cause::Confident,
+            latency_ns: None,
+            version: 0,
+            other_segmentation: false,
+        }
+    }
+
+    /// Flows between marks: of the first class, then of another one, then of the first.
+    fn sections() -> Vec<Vec<Verdict>> {
+        let class = |at: usize| u16::from((24..36).contains(&at));
+        (0..60).map(|at| vec![verdict(class(at)); at % 7 * 30]).collect()
+    }
+
+    #[test]
+    fn threads_that_share_flows_find_what_one_finds() {
+        let alone = DriftWatch::new(models(), 200, Sharing::Whole, None);
+        let mut part = alone.part();
+        sections().iter().for_each(|section| part.on_mark(section));
+        assert!(alone.lines().contains("windows differ from the first"), "{}", alone.lines());
+        assert!(!alone.lines().contains("drift: 0 of"), "{}", alone.lines());
+        // The second thread is far behind, and the third one has no flow at all.
+        let shared = DriftWatch::new(models(), 200, Sharing::Parts(3), None);
+        let mut parts = [shared.part(), shared.part(), shared.part()];
+        for at in [0, 2, 1] {
+            for section in sections() {
+                let (mine, theirs) = section.split_at(section.len() / 3);
+                let flows = match at {
+                    0 => mine,
+                    1 => theirs,
+                    _ => &[],
+                };
+                parts[at].on_mark(flows);
+            }
+            let is_last = at == 1;
+            assert_eq!(shared.lock().waiting.is_empty(), is_last);
+        }
+        assert_eq!(shared.lines(), alone.lines());
+        assert_eq!(shared.counts(), alone.counts());
+    }
+
+    #[test]
+    fn a_change_says_what_was_seen_and_what_to_try() {
+        let indexes = |labels, confidence| classify::drift::DriftIndex { labels, confidence };
+        let begun = DriftChange::Begun {
+            seen: indexes(1.234, 0.1),
+            limits: indexes(0.25, 0.25),
+            label: String::from("dns"),
+            before: 0.5,
+            now: 0.031,
+        };
+        let text = warning(&begun, 8000);
+        for part in ["first 8000 flows", "labels 1.23, wanted at most 0.25", "dns, 50.0 % to 3.1 %"]
+        {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(text.contains("wirelens feedback"));
+        assert!(warning(&DriftChange::Over, 8000).contains("again like the first 8000 flows"));
+    }
+}
