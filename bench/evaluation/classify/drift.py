@@ -4,7 +4,8 @@
 
 The statistic is that of `[classify]` in `wirelens run`: the population stability index (PSI) of
 labels, and of confidences, of a window of flows against the first `REFERENCE` windows of the same
-run. A limit is a floor, or more where the reference's own windows differ by more.
+run. A limit is a floor (`fixed`), or more where the reference's own windows differ by more
+(`own`), or that up to a bound (`capped`, as in the program).
 
 - A place is one network seen at one tap: its captures follow each other in order of time. Windows
   of a place depend on each other, so false alarms are counted by place as well as by window. One
@@ -42,6 +43,7 @@ SIZES = (100, 250, 500, 2000)
 REFERENCE = 4
 FLOORS = (0.1, 0.25, 0.5)
 EXCESS = 1.5
+LIMIT_MAX = 0.5
 # Classes with a smaller share of the reference are one bin.
 BIN_SHARE_MIN = 0.01
 EDGES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -243,7 +245,8 @@ def against(head: Sequence[Sequence[Flow]], windows: Sequence[Sequence[Flow]]) -
                   "own_labels": limits[0] / EXCESS, "own_confidence": limits[1] / EXCESS}  # fmt: skip
     for floor in FLOORS:
         own = [max(floor, limit) for limit in limits]
-        for way, bounds in (("fixed", [floor, floor]), ("own", own)):
+        capped = [max(floor, min(limit, LIMIT_MAX)) for limit in limits]
+        for way, bounds in (("fixed", [floor, floor]), ("own", own), ("capped", capped)):
             drifted = sum(any(map(float.__gt__, pair, bounds)) for pair in psi)
             found[f"drifted_{way}_{floor}"] = drifted
     return found
@@ -276,7 +279,7 @@ def summed(rows: Sequence[Row]) -> Iterator[Row]:
             mine = [row for row in rows if row["model"] == model and row["size"] == size]
             same = [row for row in mine if row["kind"] == "same"]
             for floor in FLOORS:
-                for way in ("fixed", "own"):
+                for way in ("fixed", "own", "capped"):
                     key = f"drifted_{way}_{floor}"
 
                     def mean(kind: str, share: float, mine: Any = mine, key: str = key) -> Any:

@@ -4,7 +4,7 @@
 //! reference: the mix of classes differs from that of the training in nearly every network, so the
 //! distance from the card is shown and no reason to warn. A window is drift where the population
 //! stability index of its labels, or of its confidences, against the reference exceeds a limit:
-//! [`PSI_MIN`], or more where the windows of the reference differ among themselves by more.
+//! [`PSI_MIN`], or up to [`PSI_MAX`] where the windows of the reference differ among themselves.
 //!
 //! **Bounds.** A window takes 8 bytes for each class, and five are held.
 
@@ -26,6 +26,8 @@ pub const FLOWS_DEFAULT: u64 = 2000;
 pub const PSI_MIN: f64 = 0.25;
 /// How much more than the windows of the reference a window may differ.
 const PSI_EXCESS: f64 = 1.5;
+/// No limit is higher: a run that began in an attack would else find nothing.
+pub const PSI_MAX: f64 = 0.5;
 /// Labels of fewer of the flows of the reference are one bin: each by itself they differ by chance.
 const PER_MILLE_MIN: u64 = 10;
 
@@ -46,7 +48,7 @@ impl DriftIndex {
 
     /// The limits that follow from how the windows of the reference differ.
     fn limits(self) -> Self {
-        let limit = |own: f64| PSI_MIN.max(PSI_EXCESS * own);
+        let limit = |own: f64| (PSI_EXCESS * own).clamp(PSI_MIN, PSI_MAX);
         Self { labels: limit(self.labels), confidence: limit(self.confidence) }
     }
 
