@@ -242,7 +242,8 @@ def against(head: Sequence[Sequence[Flow]], windows: Sequence[Sequence[Flow]]) -
     psi = [reference.both(window) for window in windows]
     found: Row = {"windows": len(windows), "labels": statistics.median(one for one, _ in psi),
                   "confidence": statistics.median(other for _, other in psi),
-                  "own_labels": limits[0] / EXCESS, "own_confidence": limits[1] / EXCESS}  # fmt: skip
+                  "own_labels": limits[0] / EXCESS,
+                  "own_confidence": limits[1] / EXCESS}  # fmt: skip
     for floor in FLOORS:
         own = [max(floor, limit) for limit in limits]
         capped = [max(floor, min(limit, LIMIT_MAX)) for limit in limits]
