@@ -35,15 +35,12 @@ impl DriftWindow {
         };
         let bin = EDGES.iter().filter(|&&edge| verdict.confidence >= edge).count();
         self.flows += 1;
-        for count in [
+        let counts = [
             self.labels.get_mut(label),
             self.confidences.get_mut(bin),
             self.stages.get_mut(stage as usize),
-        ] {
-            if let Some(count) = count {
-                *count += 1;
-            }
-        }
+        ];
+        counts.into_iter().flatten().for_each(|count| *count += 1);
     }
 
     /// Takes in another part's.

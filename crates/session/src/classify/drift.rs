@@ -5,7 +5,8 @@
 //! windows are the same on any number of threads. On several sockets each has marks of its own,
 //! and what it found counts as it comes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -136,13 +137,14 @@ impl DriftWatch {
 impl Shared {
     fn compare(&self, monitors: &mut BTreeMap<u16, DriftMonitor>, flows: Section) {
         for (version, flows) in flows {
-            if !monitors.contains_key(&version) {
-                let models = self.models.all();
-                let Some(model) = models.get(usize::from(version)) else { continue };
-                let monitor = DriftMonitor::new(Arc::clone(model), self.flows_min);
-                monitors.insert(version, monitor);
-            }
-            let Some(monitor) = monitors.get_mut(&version) else { continue };
+            let monitor = match monitors.entry(version) {
+                Entry::Occupied(found) => found.into_mut(),
+                Entry::Vacant(place) => {
+                    let models = self.models.all();
+                    let Some(model) = models.get(usize::from(version)) else { continue };
+                    place.insert(DriftMonitor::new(Arc::clone(model), self.flows_min))
+                }
+            };
             if let (Some(change), Some(tell)) = (monitor.take(&flows), self.tell) {
                 tell(&warning(&change, monitor.counts().reference_flows));
             }
