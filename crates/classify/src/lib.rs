@@ -23,6 +23,7 @@
 pub mod cascade;
 pub mod columns;
 pub mod counts;
+pub mod drift;
 pub mod evidence;
 pub mod host;
 pub mod latency;

@@ -1,6 +1,7 @@
 //! A trained cascade, as the artifact has it: models, thresholds, classes, and what flows are.
 
 mod calibration;
+mod card;
 mod names;
 mod object;
 #[cfg(feature = "onnx")]
@@ -9,6 +10,7 @@ mod read;
 mod reason;
 mod remembers;
 
+pub use card::Card;
 pub use model::sums::SUMS_FILE;
 pub use names::StageNames;
 pub use read::{CASCADE_FILE, CASCADE_LEN_MAX};
@@ -130,6 +132,8 @@ pub struct Cascade {
     pub(crate) names: Option<Arc<NameList>>,
     /// How hosts are in memory, if they are.
     pub(crate) memory: Option<MemoryRule>,
+    /// What it was trained and judged on.
+    pub(crate) card: Card,
     pub(crate) stages: Vec<Stage>,
 }
 
@@ -280,6 +284,12 @@ impl Cascade {
     #[must_use]
     pub const fn names_protocols(&self) -> bool {
         self.names_protocols
+    }
+
+    /// What it was trained and judged on, as far as it says so.
+    #[must_use]
+    pub const fn card(&self) -> &Card {
+        &self.card
     }
 
     /// When flows end.

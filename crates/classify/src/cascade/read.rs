@@ -10,6 +10,7 @@ use packet::Span;
 use serde_json::Value;
 
 use super::calibration::{Calibration, calibrations, unknown_below};
+use super::card::Card;
 use super::names::{self, StageNames};
 use super::object::Object;
 use super::reason::CascadeError;
@@ -176,6 +177,7 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<Head<'a>, CascadeError> {
         id: format!("{name}@{}", hash.get(..ID_DIGITS).unwrap_or(hash)),
         unknown_below: unknown_below(&root, &classes)?,
         names_protocols,
+        card: Card::of(value, &classes),
         classes,
         flows: timeouts,
         wait: span(&root, "wait_ns")?,

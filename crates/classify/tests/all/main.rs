@@ -5,6 +5,7 @@
 mod artifact;
 mod beside;
 mod build;
+mod drift;
 mod elsewhere;
 mod frames;
 mod serving;

@@ -1,10 +1,13 @@
 //! `classify` on a pass that others share.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bus::Escalations;
-use classify::{Cascade, Cause, Counts, HostVerdict, Label, Options, UNKNOWN, WindowClassifier};
+use classify::{
+    Cascade, Cause, Counts, HostVerdict, Label, Options, UNKNOWN, WindowClassifier, drift,
+};
 use engine::columns::Schema;
 use engine::flow::pass::{LabelKind, Now};
 use engine::run::Control;
@@ -13,6 +16,7 @@ use packet::{Protocol, Span};
 use serde::Deserialize;
 
 use super::counted::counts;
+use super::drift::DriftWatch;
 use super::escalated::{DEADLINE, UNDER_WAY_MAX, WorkerStages};
 use super::lens::Flows;
 use super::naming::NamedClassifier;
@@ -21,8 +25,8 @@ use super::serving::{MakeClassifier, MarkVerdicts, ModelVerdicts, Serving};
 use super::versions::ModelVersions;
 use super::{account_for, lines, of_model, read};
 use crate::application::{
-    Application, Closing, Count, Framing, FramingLens, Opening, Refusal, Replacement, Site, Wants,
-    Watcher, Watchers,
+    Application, Closing, Count, Counting, Framing, FramingLens, Opening, Refusal, Replacement,
+    Site, Wants, Watcher, Watchers,
 };
 use crate::choice::{Choice, choice};
 use crate::done::RunTotals;
@@ -67,6 +71,8 @@ pub struct Settings {
     pub deadline: Option<Span>,
     /// Rows under way to them at most.
     pub under_way_max: Option<usize>,
+    /// Flows of a window that is compared with the first ones of the run; 0 compares none.
+    pub drift_flows: Option<u64>,
 }
 
 fn choice_if_any<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
@@ -87,6 +93,8 @@ pub struct Classify {
     shown: VerdictView,
     /// How workers compute the stages after the first, if they do.
     workers: Option<Workers>,
+    /// Flows of a window that is compared with the first ones; none where none is.
+    drift_flows: Option<u64>,
     /// Whether its closing lines say of flows how they ended, which else `flows` does.
     tells_flows: bool,
 }
@@ -137,6 +145,9 @@ impl Workers {
     }
 }
 
+/// Fewer flows differ by chance.
+const DRIFT_FLOWS: RangeInclusive<u64> = 100..=10_000_000;
+
 const WITHOUT_WORKERS: &str = "has no effect without workers = true";
 
 impl Classify {
@@ -151,8 +162,18 @@ impl Classify {
         shown: VerdictView,
     ) -> Self {
         let (kind, flow_count_max) = (LabelKind::Service, Some(flow_count_max));
-        let workers = None;
-        Self { cascade, kind, options, flow_count_max, by, shown, workers, tells_flows: true }
+        let (workers, drift_flows, tells_flows) = (None, Some(drift::FLOWS_DEFAULT), true);
+        Self {
+            cascade,
+            kind,
+            options,
+            flow_count_max,
+            by,
+            shown,
+            workers,
+            drift_flows,
+            tells_flows,
+        }
     }
 }
 
@@ -186,6 +207,8 @@ model = \"services\"
 # workers = false
 # deadline = \"200ms\"
 # under-way-max = 4096
+# Warn when labels or confidences of so many flows differ from those of the first flows; 0: never.
+# drift-flows = 2000
 ";
 
     const BY_FLOW: bool = true;
@@ -208,6 +231,7 @@ model = \"services\"
             None => cascade,
         };
         let workers = Workers::of(&settings, &cascade)?;
+        let drift_flows = drift_flows(settings.drift_flows, &cascade)?;
         let by = by.unwrap_or(By::Flow);
         if by == By::Host && cascade.memory().is_none() {
             return Err(Refusal::of("by", no_memory(&cascade)));
@@ -237,6 +261,7 @@ model = \"services\"
             by,
             shown: VerdictView::Nothing,
             workers,
+            drift_flows,
             tells_flows: false,
         })
     }
@@ -271,7 +296,8 @@ model = \"services\"
     }
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
-        let Self { cascade, kind, options, by, shown, workers, tells_flows, .. } = self;
+        let Self { cascade, kind, options, by, shown, workers, drift_flows, tells_flows, .. } =
+            self;
         let outside = match opening.pace {
             Some(pace) => Outside::Paced(pace),
             None if opening.is_live => Outside::Live(opening.clock),
@@ -291,6 +317,10 @@ model = \"services\"
         let part_count = parts.len();
         let options = Options { waiting_max: options.waiting_max.div_ceil(part_count), ..options };
         let escalations = opening.escalations.zip(workers);
+        let is_watched = cascade.window().is_none();
+        let drift = drift_flows.filter(|_| is_watched).map(|flows_min| {
+            DriftWatch::new(models.clone(), flows_min, opening.sharing, opening.tell)
+        });
         let lenses = parts.into_iter().map(|part| -> Box<dyn Watcher> {
             let (cascade, outside) = (Arc::clone(&cascade), outside.clone());
             let found = ClassifySummary {
@@ -323,12 +353,30 @@ model = \"services\"
                 rules,
                 gives,
                 followed,
+                drift: drift.as_ref().map(DriftWatch::part),
             };
             flows.take_up_rules();
             Box::new(flows)
         });
         let lenses = lenses.collect();
-        Ok(Watchers { lenses, merge, replace: Some(models.taking()), ..Watchers::default() })
+        let counting = drift.map(|drift| Box::new(move || drift.counts()) as Counting);
+        let replace = Some(models.taking());
+        Ok(Watchers { lenses, merge, counting, replace, ..Watchers::default() })
+    }
+}
+
+/// Flows of a window, as the settings have it.
+fn drift_flows(wanted: Option<u64>, cascade: &Cascade) -> Result<Option<u64>, Refusal> {
+    match wanted {
+        Some(0) => Ok(None),
+        Some(_) if cascade.window().is_some() => {
+            let why = "has no effect with a model of windows of time: only flows are compared";
+            Err(Refusal::of("drift-flows", why))
+        }
+        Some(flows) if !DRIFT_FLOWS.contains(&flows) => {
+            Err(Refusal::of("drift-flows", "wanted 0, or 100 to 10000000"))
+        }
+        wanted => Ok(Some(wanted.unwrap_or(drift::FLOWS_DEFAULT))),
     }
 }
 

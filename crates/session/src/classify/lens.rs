@@ -10,6 +10,7 @@ use engine::flow::{FlowEnd, FlowMark, FlowSlot, FlowState, FromFrames as _, Stat
 use super::Classify;
 use super::application::{ClassifySummary, label, number};
 use super::counted::counts;
+use super::drift::DriftPart;
 use super::naming::NamingOutcome;
 use super::out::Part;
 use super::serving::{MakeClassifier, MarkVerdicts, ModelVerdicts, Serving};
@@ -45,6 +46,8 @@ pub(super) struct Flows {
     /// The labels that are given, where somebody reads them.
     pub(super) gives: Option<LabelKind>,
     pub(super) followed: Vec<FlowProgress>,
+    /// Whether traffic stays as it began, where that is watched.
+    pub(super) drift: Option<DriftPart>,
 }
 
 impl Flows {
@@ -187,6 +190,9 @@ impl Lens for Flows {
             made.verdicts.sort_by_key(Verdict::order);
             self.retire();
         }
+        if let Some(drift) = &mut self.drift {
+            drift.on_mark(&made.verdicts);
+        }
         self.part.put(&mut made);
         self.label_now(labels);
     }
@@ -235,6 +241,10 @@ impl Watcher for Flows {
         }
         self.found.by_model.add(&self.newest);
         let NamingOutcome { counts, names, .. } = self.newest.classifier.finish();
-        self.found.closing(counts, self.part, flows, hosts, names)
+        let mut closing = self.found.closing(counts, self.part, flows, hosts, names)?;
+        if let Some(drift) = self.drift {
+            closing.lines.push_str(&drift.lines());
+        }
+        Ok(closing)
     }
 }

@@ -3,6 +3,7 @@
 mod application;
 mod artifact;
 mod counted;
+mod drift;
 mod escalated;
 pub mod eve;
 mod evidence;
