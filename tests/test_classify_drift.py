@@ -121,21 +121,22 @@ def test_it_is_the_same_on_any_number_of_threads(tmp_path: Path) -> None:
     assert all(other == one for other in others)
 
 
-def test_a_rule_on_counts_fires(tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["name == drifted and value == 1",
+                                  "name == drifted_windows and value > 0"])  # fmt: skip
+def test_a_rule_on_counts_fires(tmp_path: Path, when: str) -> None:
     rule = (
-        '[[alert]]\nname = "model drift"\ntable = "counts"\n'
-        'when = "application == classify and name == drifted_windows and increase > 0"\n'
-        'key = ["application"]\nvalue = "increase"\ntext = "{increase} windows differ"\n'
+        '[[alert]]\nname = "traffic has changed"\ntable = "counts"\n'
+        f'when = "application == classify and {when}"\nkey = ["application"]\n'
+        'text = "the latest flows differ from the start of the run"\n'
         '[[notify]]\nkind = "jsonl"\nto = "alerts.jsonl"\n'
     )
     usual = capture(tmp_path / "usual.pcap", *[USUAL] * 9)
     other = capture(tmp_path / "other.pcap", *[USUAL] * 6, *[OTHER] * 3)
-    for read, wanted in ((usual, []), (other, ["3 windows differ"])):
+    for read, is_drift in ((usual, False), (other, True)):
         folder = tmp_path / read.stem
         said(run(folder, read, "drift-flows = 100", more=rule))
         alerts = [json.loads(line) for line in (folder / "alerts.jsonl").read_text().splitlines()]
-        firing = [alert["text"] for alert in alerts if alert["state"] == "firing"]
-        assert firing == wanted
+        assert any(alert["state"] == "firing" for alert in alerts) == is_drift
 
 
 def test_nothing_is_said_of_few_flows_or_where_it_is_off(tmp_path: Path) -> None:
