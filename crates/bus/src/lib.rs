@@ -16,6 +16,7 @@ mod message;
 mod metrics;
 mod publish;
 mod source;
+mod status;
 mod stream;
 mod tally;
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use async_nats::Client;
-use async_nats::jetstream::context::{CreateStreamErrorKind, RequestErrorKind};
+use async_nats::jetstream::context::{CreateStreamErrorKind, RequestError, RequestErrorKind};
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
-use async_nats::jetstream::{ErrorCode, context::ContextBuilder};
+use async_nats::jetstream::{Context, ErrorCode, context::ContextBuilder};
 use serde_json::Value as Json;
 
 use crate::Options;
@@ -32,15 +32,19 @@ pub(crate) fn wanted(options: &Options) -> Config {
     }
 }
 
+/// What the server says of a stream, as it says it: one that is newer than this library may say
+/// more.
+pub(crate) async fn info(context: &Context, name: &str) -> Result<Response<Json>, RequestError> {
+    context.request(format!("STREAM.INFO.{name}"), &()).await
+}
+
 /// Looks for the stream, and creates it where there is none. An operator's own is used as it is.
 ///
 /// # Errors
 /// Why there is none, for users.
 pub(crate) async fn find(client: Client, wanted: Config, within: Duration) -> Result<(), String> {
     let context = ContextBuilder::new().timeout(within).build(client);
-    let subject = format!("STREAM.INFO.{}", wanted.name);
-    // What the stream is like is not read: a server that is newer than this library may say more.
-    match context.request::<_, _, Response<Json>>(subject, &()).await {
+    match info(&context, &wanted.name).await {
         Ok(Response::Ok(_)) => return Ok(()),
         Ok(Response::Err { error }) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {}
         Ok(Response::Err { error }) => return Err(no_stream(&error.to_string())),

@@ -1,13 +1,14 @@
 //! What was published and what was not, for the thread that publishes and for who asks.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use store::Count;
 
 use crate::link::LinkEvent;
 use crate::source::Losses;
+use crate::status::LinkStatus;
 
 /// How publishing stands.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -50,8 +51,7 @@ impl BusState {
 
 /// Counters of one run.
 pub(crate) struct Tally {
-    is_connected: AtomicBool,
-    was_connected: AtomicBool,
+    link: LinkStatus,
     published: AtomicU64,
     evicted: AtomicU64,
     too_large: AtomicU64,
@@ -61,9 +61,7 @@ pub(crate) struct Tally {
     duplicates: AtomicU64,
     disconnects: AtomicU64,
     metrics_sent: AtomicU64,
-    trouble: Mutex<Option<String>>,
     ends_within: Mutex<Option<Duration>>,
-    tell: fn(&str),
 }
 
 impl Tally {
@@ -72,8 +70,7 @@ impl Tally {
             AtomicU64::new(0)
         }
         Self {
-            is_connected: AtomicBool::new(false),
-            was_connected: AtomicBool::new(false),
+            link: LinkStatus::new(tell),
             published: zero(),
             evicted: zero(),
             too_large: zero(),
@@ -83,14 +80,8 @@ impl Tally {
             duplicates: zero(),
             disconnects: zero(),
             metrics_sent: zero(),
-            trouble: Mutex::new(None),
             ends_within: Mutex::new(None),
-            tell,
         }
-    }
-
-    fn lock_trouble(&self) -> MutexGuard<'_, Option<String>> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn note_event(&self, event: &LinkEvent) {
@@ -102,38 +93,26 @@ impl Tally {
     }
 
     fn note_connected(&self) {
-        self.is_connected.store(true, Relaxed);
-        *self.lock_trouble() = None;
-        let again = if self.was_connected.swap(true, Relaxed) { " again" } else { "" };
-        let evicted = self.evicted.load(Relaxed);
-        let lost = match evicted {
+        let lost = match self.evicted.load(Relaxed) {
             0 => String::new(),
             rows => format!("; {rows} rows so far were evicted before they could be sent"),
         };
-        (self.tell)(&format!("nats: connected{again}{lost}"));
+        self.link.note_connected(&lost);
     }
 
     pub(crate) fn note_away(&self, why: &str) {
-        let was_connected = self.is_connected.swap(false, Relaxed);
+        let was_connected = self.link.note_away(why, "; rows wait in memory");
         self.disconnects.fetch_add(u64::from(was_connected), Relaxed);
-        let before = self.lock_trouble().replace(why.to_owned());
-        if was_connected || before.is_none() {
-            (self.tell)(&format!("nats: the broker is away ({why}); rows wait in memory"));
-        }
     }
 
-    /// Something fails. Reported once, until something else does or all is well again.
     pub(crate) fn note_trouble(&self, why: &str) {
-        let before = self.lock_trouble().replace(why.to_owned());
-        if before.as_deref() != Some(why) {
-            (self.tell)(&format!("nats: {why}"));
-        }
+        self.link.note_trouble(why);
     }
 
     pub(crate) fn note_published(&self, rows: u64, is_duplicate: bool) {
         self.published.fetch_add(rows, Relaxed);
         self.duplicates.fetch_add(u64::from(is_duplicate), Relaxed);
-        *self.lock_trouble() = None;
+        self.link.note_well();
     }
 
     pub(crate) fn note_retried(&self) {
@@ -159,7 +138,7 @@ impl Tally {
 
     /// Whether rows go out, as far as is known.
     pub(crate) fn is_well(&self) -> bool {
-        self.is_connected.load(Relaxed) && self.lock_trouble().is_none()
+        self.is_connected() && self.link.trouble().is_none()
     }
 
     /// How many connections were lost so far.
@@ -168,7 +147,7 @@ impl Tally {
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        self.is_connected.load(Relaxed)
+        self.link.is_connected()
     }
 
     /// Has it end, after so long at the latest.
@@ -188,7 +167,7 @@ impl Tally {
             evicted: self.evicted.load(Relaxed),
             too_large: self.too_large.load(Relaxed),
             unacknowledged: self.unacknowledged.load(Relaxed),
-            trouble: self.lock_trouble().clone(),
+            trouble: self.link.trouble(),
         }
     }
 

@@ -25,7 +25,7 @@ use super::tally::{CentralTally, Fault};
 use super::{CentralOptions, CentralTable};
 use crate::link::{LinkEvent, OpenError, RECONNECT_MAX, connect};
 use crate::message::{LEN_MAX, all_rows, stream_name, token};
-use crate::{BusError, VERSION};
+use crate::{BusError, VERSION, stream};
 
 /// How often it is looked who is silent, which flows have waited, and whether all ends.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -214,8 +214,7 @@ impl Receiver {
     /// reads on behind the last one would wait for as many as there were.
     async fn is_other_stream(&self, client: &Client) -> bool {
         let context = ContextBuilder::new().timeout(ANSWER_WITHIN).build(client.clone());
-        let subject = format!("STREAM.INFO.{}", stream_name(&self.options.prefix));
-        let answer = context.request::<_, _, Response<Json>>(subject, &()).await;
+        let answer = stream::info(&context, &stream_name(&self.options.prefix)).await;
         let Ok(Response::Ok(info)) = answer else { return false };
         let last = info.pointer("/state/last_seq").and_then(Json::as_u64);
         last.is_some_and(|last| last < self.sequence)

@@ -9,6 +9,7 @@ use store::Count;
 use super::rows::RowFault;
 use super::sensors::SensorSums;
 use crate::link::LinkEvent;
+use crate::status::LinkStatus;
 
 /// How a central view stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,9 +47,7 @@ pub(super) struct CentralTally {
     pub joins_waiting: AtomicU64,
     pub joins_evicted: AtomicU64,
     sums: Mutex<SensorSums>,
-    is_connected: AtomicBool,
-    was_connected: AtomicBool,
-    trouble: Mutex<Option<String>>,
+    link: LinkStatus,
     pub ends: AtomicBool,
     tell: fn(&str),
 }
@@ -86,9 +85,7 @@ impl CentralTally {
             joins_waiting: zero(),
             joins_evicted: zero(),
             sums: Mutex::default(),
-            is_connected: AtomicBool::new(false),
-            was_connected: AtomicBool::new(false),
-            trouble: Mutex::new(None),
+            link: LinkStatus::new(tell),
             ends: AtomicBool::new(false),
             tell,
         }
@@ -112,33 +109,14 @@ impl CentralTally {
 
     pub(super) fn note_event(&self, event: &LinkEvent) {
         match event {
-            LinkEvent::Connected => {
-                self.is_connected.store(true, Relaxed);
-                *self.lock_trouble() = None;
-                let again = if self.was_connected.swap(true, Relaxed) { " again" } else { "" };
-                (self.tell)(&format!("nats: connected{again}"));
-            }
-            LinkEvent::Away(why) => {
-                let was_connected = self.is_connected.swap(false, Relaxed);
-                let before = self.lock_trouble().replace(why.clone());
-                if was_connected || before.is_none() {
-                    (self.tell)(&format!("nats: the broker is away ({why})"));
-                }
-            }
+            LinkEvent::Connected => self.link.note_connected(""),
+            LinkEvent::Away(why) => drop(self.link.note_away(why, "")),
             LinkEvent::Trouble(why) => self.note_trouble(why),
         }
     }
 
-    /// Something fails. Reported once, until something else does or all is well again.
     pub(super) fn note_trouble(&self, why: &str) {
-        let before = self.lock_trouble().replace(why.to_owned());
-        if before.as_deref() != Some(why) {
-            (self.tell)(&format!("nats: {why}"));
-        }
-    }
-
-    fn lock_trouble(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+        self.link.note_trouble(why);
     }
 
     pub(super) fn put_sums(&self, sums: SensorSums) {
@@ -162,7 +140,7 @@ impl CentralTally {
         let sums = self.sums();
         let total = |name, about, count: &AtomicU64| Count::total(name, about, count.load(Relaxed));
         let gauge = |name, about, value: u64| Count::gauge(name, about, value as f64);
-        let connected = u64::from(self.is_connected.load(Relaxed));
+        let connected = u64::from(self.link.is_connected());
         let mut counts = vec![
             gauge("connected", "Whether the broker is reached.", connected),
             gauge("known", "Sensors that were heard.", sums.known),
