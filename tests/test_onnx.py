@@ -170,8 +170,11 @@ def test_whole_groups_are_held_out() -> None:
     assert 100 < networks.held_out(labels, numpy.zeros(1000), 0.2, seed=1).sum() < 300
 
 
-def cascade_of(folder: Path, model: bytes, features: FlowFeatures, columns: list[str]) -> None:
-    """A cascade of one stage, as somebody would put a model of their own into one."""
+def cascade_of(
+    folder: Path, model: bytes, features: FlowFeatures, columns: list[str], *, stages: int = 1
+) -> None:
+    """A cascade of one stage, as somebody would put a model of their own into one; or of two, with
+    the same model in both."""
     described = {
         "headers": features.headers,
         "blocks": list(features.blocks),
@@ -190,6 +193,9 @@ def cascade_of(folder: Path, model: bytes, features: FlowFeatures, columns: list
         "flows": {"idle_timeout_ns": 120 * 10**9, "active_timeout_ns": 1800 * 10**9},
         "stages": [stage],
     }  # fmt: skip
+    if stages == 2:
+        fast = {"stage": "fast", "uncertainty": "least-confidence", "threshold": 0.1}
+        cascade["stages"] = [stage | fast, stage]
     files = {"cascade.json": json.dumps(cascade).encode(), "slow.onnx": model}
     sums = "".join(f"{hashlib.sha256(c).hexdigest()}  {n}\n" for n, c in files.items())
     folder.mkdir()
@@ -254,6 +260,16 @@ def test_the_command_serves_a_model_of_ones_own(tmp_path: Path) -> None:
     assert absent.returncode == 1
     assert "slow.onnx: /nowhere/libonnxruntime.so: cannot open" in absent.stderr
     assert "pip install onnxruntime" in absent.stderr
+
+    # ONNX Runtime as it is installed here computes on processors alone, and says so.
+    cascade_of(tmp_path / "two", model.SerializeToString(), features, columns, stages=2)
+    command = [sys.executable, "-m", "wirelens", "worker", "--device", "cuda", "--model"]
+    refused = subprocess.run(
+        [*command, tmp_path / "two"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert refused.returncode == 1
+    assert "cuda:0: ONNX Runtime has no such device (" in refused.stderr, refused.stderr
+    assert "onnxruntime-gpu" in refused.stderr
 
     from wirelens.classify.cascade import load
 

@@ -1,8 +1,7 @@
 """Where controls can be distinguished: F1 by round trips in an interval, and by how near a flow's
 window is to where CUBIC is as Reno.
 
-    .venv/bin/python bench/evaluation/cca/borders.py OUT.jsonl --kept DIR --train RUN... \
-        --test NAME RUN...
+    .venv/bin/python bench/evaluation/cca/borders.py OUT.jsonl --train RUN... --test NAME RUN...
 
 Arguments are those of quality.py. A row is a network on the intervals of a bin. `window_share` is
 the mean window of the flow in packets, divided by that up to which CUBIC grows as its Reno-friendly
@@ -22,7 +21,6 @@ import quality
 from quality import KINDS, Row, Sides
 from wirelens.cca import learn
 from wirelens.cca.intervals import Array, Intervals, in_rows
-from wirelens.cca.runs import find_runs
 from wirelens.learn.metrics import confusion, macro_f1
 from wirelens.learn.progress import Progress
 
@@ -86,7 +84,7 @@ def judge(asked: Any, kind: quality.Kind, sides: Sides, what: tuple[str, int], p
         arguments = ([place], asked.kept, duration)
         seen = drawn.load(*arguments, quality.LEVELED)
         read = drawn.load(*arguments, sides.inputs)
-        rates = numpy.array([run.rate_mbit * 1e6 for run in find_runs(place.runs)])[seen.runs]
+        rates = numpy.array([run.rate_mbit * 1e6 for run in place.runs])[seen.runs]
         scores = voter.trained.scores(Intervals(in_rows(read.values, sides.row_slots)))
         truth = learn.labels(seen, sides.controls)
         for by, values in facts(seen, rates).items():
@@ -97,7 +95,7 @@ def judge(asked: Any, kind: quality.Kind, sides: Sides, what: tuple[str, int], p
 
 def main() -> None:
     """The command line above."""
-    asked = quality.parser().parse_args()
+    asked = quality.arguments()
     progress = Progress()
     for place in [*quality.training(asked), *quality.places(asked)]:
         drawn.draw_missing(place, asked.kept, quality.reading(progress, place))

@@ -1,13 +1,13 @@
 """How well networks name congestion controls in runs that they never saw.
 
-    .venv/bin/python bench/evaluation/cca/quality.py OUT.jsonl --kept DIR --train RUN... \
-        --test NAME RUN...
+    .venv/bin/python bench/evaluation/cca/quality.py OUT.jsonl --train RUN... --test NAME RUN...
     .venv/bin/python bench/evaluation/cca/quality.py OUT.jsonl          prints the table
 
 A row is one network, trained with one seed on intervals of one length, judged on the runs of one
 test set; a network of 1 s also on longer intervals, by votes of the seconds in them. Every network
-of a seed sees the same intervals. Rows that are in OUT are not made again; what is drawn from runs
-is kept in DIR.
+of a seed sees the same intervals. Rows that are in OUT are not made again. RUN is a slot file, a
+folder of some, such as testbed/data/congestion/train, or a folder with captures; what is drawn from
+those is kept in --kept DIR.
 """
 
 import argparse
@@ -171,7 +171,7 @@ def training(asked: argparse.Namespace) -> list[Place]:
 
 def places(asked: argparse.Namespace) -> list[Place]:
     """What networks are judged by."""
-    whole = [Place(name, [Path(run) for run in runs]) for name, *runs in asked.test]
+    whole = [Place(name, runs) for name, runs in asked.tests]
     return whole + [Place(whole[0].name, whole[0].runs, share=share) for share in asked.shares]
 
 
@@ -280,7 +280,7 @@ def write_rows(
 def save(asked: argparse.Namespace, saved: dict[str, tuple[Network, float]]) -> None:
     """As a model, whose votes are fitted on the runs that were held out of training."""
     networks = [network for network, _ in saved.values()]
-    runs = find_runs(asked.train)
+    runs = asked.train
     made = {
         "command": "bash models/make.sh cca RUNS",
         "runs": len(asked.train),
@@ -297,7 +297,7 @@ def save(asked: argparse.Namespace, saved: dict[str, tuple[Network, float]]) -> 
         shares=asked.train_shares, trained_on=range_of(runs),
         confidence_max=confidence_max([runs[number] for number in watched]),
     )  # fmt: skip
-    text = card(model, [run.name for run in asked.train], asked.note, held_out(
+    text = card(model, [run.path.name for run in runs], asked.note, held_out(
         read_rows(asked.output), asked.seeds[0]
     ))  # fmt: skip
     model.save(asked.save, text, force=True)
@@ -389,7 +389,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = top.add_argument
     add("output", type=Path)
-    add("--kept", type=Path)
+    add("--kept", type=Path, default=Path("kept"))
     add("--train", type=Path, nargs="+", metavar="RUN")
     add("--test", nargs="+", action="append", default=[], metavar="NAME RUN")
     add("--shares", type=lambda text: [float(one) for one in text.split(",")], default=[])
@@ -405,9 +405,18 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def arguments() -> argparse.Namespace:
+    """What was typed, and the runs that it names."""
+    asked = parser().parse_args()
+    if asked.train is not None:
+        asked.train = find_runs(asked.train)
+        asked.tests = [(name, find_runs([Path(run) for run in runs])) for name, *runs in asked.test]
+    return asked
+
+
 def main() -> None:
     """Makes what is missing, and prints the table."""
-    asked = parser().parse_args()
+    asked = arguments()
     if asked.train is not None:
         progress = Progress()
         make(asked, progress)

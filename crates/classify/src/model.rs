@@ -41,8 +41,10 @@ impl Waiting {
             Model::Trees(forest) => Self::Trees(Rows::for_forest(forest, capacity)),
             #[cfg(feature = "onnx")]
             Model::Onnx(file) => {
-                // A verdict is the same beside any other flows.
-                let model = file.open().ok().map(model::onnx::OnnxModel::one_by_one);
+                // A verdict is the same beside any other flows; on a card that would cost the gain.
+                let is_alone = file.device() == model::Device::Processor;
+                let model = file.open().ok();
+                let model = model.map(|model| if is_alone { model.one_by_one() } else { model });
                 let rows = file.rows(capacity);
                 Self::Onnx(Box::new(OnnxWaiting { model, rows }))
             }

@@ -6,12 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use session::Host;
 use session::host::machine_name;
-use session::worker::{PARTITIONS, WorkerRequest, parse_partitions};
+use session::worker::{self, Device, PARTITIONS, WorkerRequest, parse_partitions};
 
 use crate::clock::CLOCK;
 use crate::failure::{Failure, Status};
 use crate::interrupt;
-use crate::run::tell_line;
 
 /// Arguments of `wirelens worker`.
 #[derive(Debug, Args)]
@@ -36,6 +35,9 @@ pub struct WorkerArguments {
     #[arg(long, value_name = "N", default_value = "1")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
+    /// What computes networks: cpu, cuda, or a card by its number such as cuda:1
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    pub device: Device,
     /// Parts of the flows to take, of 0 to 3 [default: all]
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_partitions)]
     pub partitions: Option<RangeInclusive<u16>>,
@@ -45,23 +47,22 @@ pub struct WorkerArguments {
 }
 
 /// Runs `wirelens worker`.
-pub(crate) fn run(arguments: &WorkerArguments, host: &Host) -> Result<Status, Failure> {
-    let WorkerArguments { model, config, server, threads, partitions, quiet } = arguments;
+pub(crate) fn run(asked: &WorkerArguments, host: &Host) -> Result<Status, Failure> {
     let request = WorkerRequest {
-        model: model.clone(),
-        config: config.clone(),
-        servers: server.clone(),
-        thread_count: usize::from(*threads),
-        partitions: partitions.clone().unwrap_or(PARTITIONS),
+        model: asked.model.clone(),
+        config: asked.config.clone(),
+        servers: asked.server.clone(),
+        thread_count: usize::from(asked.threads),
+        device: asked.device,
+        partitions: asked.partitions.clone().unwrap_or(PARTITIONS),
         machine: machine_name(),
         monotonic: CLOCK.monotonic,
-        tell: tell_line,
+        tell: crate::run::tell_line,
     };
     let ends = interrupt::control().flag();
-    let counts = session::worker::run(request, host, crate::environment, &ends);
-    let counts = counts.map_err(Failure::error)?;
-    if !quiet {
-        eprint!("{}", session::worker::lines(&counts));
+    let counts = worker::run(request, host, crate::environment, &ends).map_err(Failure::error)?;
+    if !asked.quiet {
+        eprint!("{}", worker::lines(&counts));
     }
     Ok(Status::Fine)
 }

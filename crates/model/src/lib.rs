@@ -25,6 +25,7 @@
 
 pub mod block;
 pub mod conv;
+pub mod device;
 pub mod encoder;
 mod fill;
 pub mod first;
@@ -46,6 +47,7 @@ pub mod window;
 
 pub use block::{BLOCK_COUNT, Block};
 pub use conv::{ConvError, ConvNet, ConvScratch, Convolution};
+pub use device::Device;
 pub use encoder::{
     Dense, Encoder, EncoderError, EncoderShape, EncoderState, Head, HeadScratch, HeadTrainer,
 };

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ::classify::Cascade;
 use ::classify::serve::{StageRow, StageRows};
 use bus::{AnswerRows, BusError, RowAnswer, RowFields, Worker, WorkerCounts, WorkerOptions};
+pub use model::Device;
 use serde::Deserialize;
 
 use crate::classify;
@@ -24,6 +25,9 @@ pub const PARTITIONS: RangeInclusive<u16> = 0..=bus::PARTITION_COUNT - 1;
 
 /// Rows of a message at most, for which there is room from the start.
 const ROWS_MAX: usize = 256;
+
+/// Rows that a card scores together at most.
+const BATCH_ROWS: usize = 1024;
 
 /// Settings of a sensor, of which a worker reads `[nats]`.
 #[derive(Default, Deserialize)]
@@ -43,6 +47,8 @@ pub struct WorkerRequest {
     pub servers: Vec<String>,
     /// Threads that score.
     pub thread_count: usize,
+    /// What computes stages in ONNX.
+    pub device: Device,
     /// Parts of the flows that it takes.
     pub partitions: RangeInclusive<u16>,
     /// The machine's name.
@@ -72,6 +78,8 @@ pub enum WorkerError {
     Model(ModelError),
     /// The model has nothing for workers.
     NoStages(String),
+    /// The device does not compute the model.
+    Device(String),
     /// The settings cannot be read.
     Settings(PathBuf, String),
     /// There is no connection, and trying again would not help.
@@ -82,7 +90,7 @@ impl fmt::Display for WorkerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Model(error) => error.fmt(f),
-            Self::NoStages(why) => f.write_str(why),
+            Self::NoStages(why) | Self::Device(why) => f.write_str(why),
             Self::Settings(path, why) => write!(f, "{}: {why}", path.display()),
             Self::Bus(error) => write!(f, "[nats] {error}"),
         }
@@ -136,7 +144,12 @@ pub fn run(
     if let Some(why) = refusal(&cascade) {
         return Err(WorkerError::NoStages(why));
     }
-    let cascade = Arc::new(cascade);
+    let device = request.device;
+    let cascade = Arc::new(cascade.on(device).map_err(WorkerError::Device)?);
+    let batch_rows = match device {
+        Device::Processor => None,
+        Device::Cuda { .. } => Some(BATCH_ROWS),
+    };
     let options = WorkerOptions {
         link: nats.link(),
         prefix: nats.prefix.clone(),
@@ -144,10 +157,12 @@ pub fn run(
         partitions,
         name: format!("wirelens worker {}", nats.sensor.unwrap_or(machine)),
         thread_count,
+        batch_rows,
         monotonic: request.monotonic,
         tell: request.tell,
     };
-    (request.tell)(&format!("model {}, threads: {thread_count}", cascade.id()));
+    let id = cascade.id();
+    (request.tell)(&format!("model {id}, threads: {thread_count}, device: {device}"));
     let model = || Model::new(Arc::clone(&cascade));
     Worker::new(options).run(model, ends).map_err(WorkerError::Bus)
 }
@@ -155,8 +170,12 @@ pub fn run(
 /// What a worker has done, for people.
 #[must_use]
 pub fn lines(counts: &WorkerCounts) -> String {
-    let WorkerCounts { answered, messages, late, busy, refused } = counts;
-    let mut text = format!("worker: {answered} rows in {messages} messages answered\n");
+    let WorkerCounts { answered, messages, batches, late, busy, refused } = counts;
+    let mut text = format!("worker: {answered} rows in {messages} messages answered");
+    let _ = match batches < messages {
+        true => writeln!(text, ", in {batches} batches"),
+        false => writeln!(text),
+    };
     for (count, what) in [
         (late, "messages came too late for their deadline"),
         (busy, "messages found no room to wait (more threads, or more workers)"),

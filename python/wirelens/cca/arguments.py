@@ -23,7 +23,8 @@ _DURATIONS = "10ms,100ms,1s,10s"
 _TRAIN_EXAMPLES = """Examples:
   wirelens train cca -r testbed-runs/congestion -o models/queue
   wirelens train cca -r testbed-runs/congestion -o queue --durations 100ms --recipe paper
-  wirelens train cca -r runs -o cbiq-alone --inputs cbiq_bytes
+  wirelens train cca -r testbed/data/congestion/train -o queue --levels \\
+      --inputs cbiq_bytes,ingress_bytes,egress_bytes --evaluate testbed/data/congestion/heldout
   wirelens train cca --taps 1 -r testbed/data/onetap/ns3 -o models/mine
 
 The guide is docs/guide/cca-train.md."""
@@ -107,6 +108,8 @@ def _add_training(training: argparse.ArgumentParser) -> None:
         "faster]")  # fmt: skip
     add("--unknown-below", metavar="PART", type=part, default=0.5, help="Report no congestion "
         "control if its probability is below this [default: 0.5]")  # fmt: skip
+    add("--evaluate", metavar="DIR", type=Path, action="append", default=[], help="With two taps: "
+        "held-out runs, whose F1 the model card gives; may be given several times")  # fmt: skip
     add("--threads", metavar="N", type=whole(1), default=2, help="Threads to train on [default: 2]")
     add("--note", metavar="TEXT", default="", help="A paragraph for the model card")
     add("--force", action="store_true", help="Replace the model in DIR")
@@ -118,7 +121,7 @@ def _shares(text: str) -> list[float]:
 
 _OF_TWO_TAPS = (
     "durations", "inputs", "intervals", "background", "votes", "slot", "passed", "shares",
-    "recipe", "unknown_below", "per_flow", "levels",
+    "recipe", "unknown_below", "per_flow", "levels", "evaluate",
 )  # fmt: skip
 _OF_ONE_TAP = ("filters", "epochs")
 
@@ -185,10 +188,11 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> "train.Req
         seed=asked.seed,
         threads=asked.threads,
         force=asked.force,
-        command=f"wirelens train cca {shlex.join(typed)}",
+        command=f"wirelens train cca {shlex.join(_without_note(typed))}",
         note=asked.note,
         background_max=asked.background,
         intervals_max=asked.intervals,
+        evaluated_on=asked.evaluate,
     )
 
 

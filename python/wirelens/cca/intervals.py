@@ -1,13 +1,14 @@
 """Intervals: what a model is trained on and judged by, pieces of flows from any moment on."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
 
-from wirelens.cca.runs import Flow, Run
+from wirelens.cca.packed import Member, PackedRun
+from wirelens.cca.runs import AnyRun, Flow, Run
 from wirelens.cca.slots import DEFAULT_INPUTS, windows
 
 Array = Any
@@ -122,12 +123,12 @@ class _Drawn:
     background: list[int] = field(default_factory=list)
     rtts_ms: list[float] = field(default_factory=list)
 
-    def add(self, values: Array, flow: Flow, run: int, background: int) -> None:
+    def add(self, values: Array, member: Member, run: int, background: int) -> None:
         self.pieces.append(values)
-        self.controls += [flow.control] * len(values)
+        self.controls += [member.control] * len(values)
         self.runs += [run] * len(values)
         self.background += [background] * len(values)
-        self.rtts_ms += [flow.rtt_ms] * len(values)
+        self.rtts_ms += [member.rtt_ms] * len(values)
 
     def gathered(self, reading: Reading) -> Intervals:
         values = numpy.concatenate([numpy.empty((0, *reading.shape), numpy.float32), *self.pieces])
@@ -135,7 +136,7 @@ class _Drawn:
 
 
 def draw(
-    runs: Sequence[Run],
+    runs: Sequence[AnyRun],
     readings: Sequence[Reading],
     seed: int,
     show: Callable[[int, int], None] = lambda done, total: None,
@@ -149,20 +150,41 @@ def draw(
     nothing of its flow is left out, as nothing can be told of it.
     """
     found = [_Drawn() for _ in readings]
-    slot, share = readings[0].slot, readings[0].share
-    all_are_read = background_max > 0 or any(reading.with_sums for reading in readings)
     for number, run in enumerate(runs):
-        present = run.flows(with_background=all_are_read, slot=slot, share=share, seed=seed)
-        flows = _some(run, present, background_max, seed)
-        for reading, drawn in zip(readings, found, strict=True):
-            chance = random.Random(f"{seed} {run.path.name}")
-            starts = [_starts(flow, reading, chance) for flow in flows]
-            sums = _sums(present, reading, starts) if reading.with_sums else [None] * len(flows)
-            for flow, begin, of_all in zip(flows, starts, sums, strict=True):
-                values = _of_flow(flow, reading, begin, of_all)
-                drawn.add(values, flow, number, run.background)
+        if isinstance(run, PackedRun):
+            of_run = _of_packed(run, readings, seed, background_max)
+        else:
+            of_run = _of_captures(run, readings, seed, background_max)
+        for reading, drawn, pieces in zip(readings, found, of_run, strict=True):
+            for member, values in pieces:
+                drawn.add(in_rows(values, reading.row_slots), member, number, run.background)
         show(number + 1, len(runs))
     return [drawn.gathered(reading) for reading, drawn in zip(readings, found, strict=True)]
+
+
+def _of_packed(
+    run: PackedRun, readings: Sequence[Reading], seed: int, background_max: int
+) -> Iterator[list[tuple[Member, Array]]]:
+    for reading in readings:
+        chance = random.Random(f"{seed} {run.path.name}")
+        yield run.drawn(reading, chance, background_max)
+
+
+def _of_captures(
+    run: Run, readings: Sequence[Reading], seed: int, background_max: int
+) -> Iterator[list[tuple[Member, Array]]]:
+    all_are_read = background_max > 0 or any(reading.with_sums for reading in readings)
+    slot, share = readings[0].slot, readings[0].share
+    present = run.flows(with_background=all_are_read, slot=slot, share=share, seed=seed)
+    flows = _some(run, present, background_max, seed)
+    for reading in readings:
+        chance = random.Random(f"{seed} {run.path.name}")
+        starts = [_starts(flow, reading, chance) for flow in flows]
+        sums = _sums(present, reading, starts) if reading.with_sums else [None] * len(flows)
+        yield [
+            (flow.member, _of_flow(flow, reading, begin, of_all))
+            for flow, begin, of_all in zip(flows, starts, sums, strict=True)
+        ]
 
 
 def _some(run: Run, flows: Sequence[Flow], background_max: int, seed: int) -> list[Flow]:
@@ -177,7 +199,7 @@ def _of_flow(
     values, is_known = _windows(flow, reading, starts)
     if of_all is not None:
         values = numpy.concatenate([values, of_all], axis=2)
-    return in_rows(values[is_known], reading.row_slots)
+    return values[is_known]
 
 
 def _windows(flow: Flow, reading: Reading, starts: Sequence[int]) -> tuple[Array, Array]:

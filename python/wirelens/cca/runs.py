@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from wirelens.cca import packed
+from wirelens.cca.packed import Member, PackedRun
 from wirelens.cca.slots import FlowWay, TapFlow, tap_slots
 from wirelens.errors import OptionError
 
+PACKED = ".xz"
 BEFORE, AFTER = "before.pcapng", "after.pcapng"
 # Captures that ship are compressed.
 _SUFFIXES = ("", ".gz", ".zst")
@@ -18,11 +21,14 @@ _SUFFIXES = ("", ".gz", ".zst")
 class Flow:
     """A flow whose control is known."""
 
-    control: str
-    rtt_ms: float
-    is_background: bool
+    member: Member
     before: TapFlow
     after: TapFlow
+
+    @property
+    def is_background(self) -> bool:
+        """It is there for others to compete with."""
+        return self.member.role == "background"
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,12 @@ class Run:
     path: Path
     rate_mbit: float
     buffer_bytes: int
-    background: int
-    """Flows that are there for others to compete with."""
+    members: Sequence[Member]
+
+    @property
+    def background(self) -> int:
+        """Flows that are there for others to compete with."""
+        return sum(member.role == "background" for member in self.members)
 
     def flows(
         self, *, with_background: bool = False, slot: str = "1ms", share: float = 1.0, seed: int = 0
@@ -50,29 +60,35 @@ class Run:
         taps = [_capture(self.path, name) for name in (BEFORE, AFTER)]
         before, after = tap_slots(taps, slot=slot, share=share, seed=seed)
         found = []
-        for row in _rows(self.path / "flows.tsv"):
-            is_background = row["role"] == "background"
+        for row, member in zip(_rows(self.path / "flows.tsv"), self.members, strict=True):
             source, destination = row["src_ip"], row["dst_ip"]
             way = FlowWay(source, int(row["src_port"]), destination, int(row["dst_port"]))
             # A flow all of whose packets were not sampled, or lost, tells nothing.
-            if (is_background and not with_background) or way not in before or way not in after:
-                continue
-            flow = Flow(row["label"], float(row["rtt_ms"]), is_background, before[way], after[way])
-            found.append(flow)
-        return found
+            if way in before and way in after:
+                found.append(Flow(member, before[way], after[way]))
+        return [flow for flow in found if with_background or not flow.is_background]
 
 
-def find_runs(places: Sequence[Path]) -> list[Run]:
-    """Runs in folders, or folders of runs, in the order of their names.
+AnyRun = Run | PackedRun
+"""With packets, or without."""
+
+
+def find_runs(places: Sequence[Path]) -> list[AnyRun]:
+    """Runs in folders, or folders of runs, in the order of their names; and those of slot files, or
+    of folders of slot files.
 
     Raises
     ------
     OptionError
-        If there is none.
+        If there is none, or a file is damaged.
     """
-    found = []
+    found: list[AnyRun] = []
     for place in places:
-        folders = [place] if _is_run(place) else sorted(filter(_is_run, _inside(place)))
+        files = [place] if place.is_file() else sorted(_inside(place, f"*{PACKED}"))
+        if files:
+            found += [run for file in files for run in packed.read(file)]
+            continue
+        folders = [place] if _is_run(place) else sorted(filter(_is_run, _inside(place, "*")))
         if not folders:
             raise OptionError(
                 f"{place}: not a run of a congestion scenario; wanted: the output of "
@@ -82,27 +98,26 @@ def find_runs(places: Sequence[Path]) -> list[Run]:
     return found
 
 
-def range_of(runs: Sequence[Run]) -> dict[str, Sequence[float]]:
+def range_of(runs: Sequence[AnyRun]) -> dict[str, Sequence[float]]:
     """From what to what runs go, as a model says it: flows, rate, queue and round trips."""
-    flows = [_rows(run.path / "flows.tsv") for run in runs]
     found: dict[str, list[float]] = {
-        "flows": [len(rows) for rows in flows],
+        "flows": [len(run.members) for run in runs],
         "rate_bit": [run.rate_mbit * 1e6 for run in runs],
         "queue_s": [run.buffer_bytes * 8 / (run.rate_mbit * 1e6) for run in runs],
-        "rtt_s": [float(row["rtt_ms"]) / 1e3 for rows in flows for row in rows],
+        "rtt_s": [member.rtt_ms / 1e3 for run in runs for member in run.members],
     }
     return {name: [min(numbers), max(numbers)] for name, numbers in found.items()}
 
 
-def confidence_max(runs: Sequence[Run]) -> float:
+def confidence_max(runs: Sequence[AnyRun]) -> float:
     """How sure one may be who was judged by these: by the rule of succession, right for all of
     their measured flows, and never above 0.99."""
-    count = sum(row["role"] == "measured" for run in runs for row in _rows(run.path / "flows.tsv"))
+    count = sum(member.role == "measured" for run in runs for member in run.members)
     return min(0.99, (count + 1) / (count + 2))
 
 
-def _inside(place: Path) -> Iterator[Path]:
-    return place.iterdir() if place.is_dir() else iter(())
+def _inside(place: Path, named: str) -> Iterator[Path]:
+    return place.glob(named) if place.is_dir() else iter(())
 
 
 def _is_run(folder: Path) -> bool:
@@ -115,8 +130,11 @@ def _is_run(folder: Path) -> bool:
 def _read(folder: Path) -> Run:
     scenario = tomllib.loads((folder / "scenario.toml").read_text())
     link = scenario["link"]
-    background = sum(row["role"] == "background" for row in _rows(folder / "flows.tsv"))
-    return Run(folder, float(link["rate_mbit"]), int(link["buffer_bytes"]), background)
+    members = [
+        Member(row["label"], row["role"], float(row["rtt_ms"]))
+        for row in _rows(folder / "flows.tsv")
+    ]
+    return Run(folder, float(link["rate_mbit"]), int(link["buffer_bytes"]), members)
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from wirelens import written
-from wirelens.cca import learn, levels
+from wirelens.cca import evaluate, learn, levels
 from wirelens.cca.card import card
 from wirelens.cca.intervals import Intervals, Reading, draw, joined, normalised
 from wirelens.cca.model import MODEL_FILE, Model, Network, Voting, voters_of
-from wirelens.cca.runs import Run, confidence_max, find_runs, range_of
+from wirelens.cca.runs import AnyRun, confidence_max, find_runs, range_of
 from wirelens.errors import OptionError
 from wirelens.learn.progress import Progress
 from wirelens.learn.typed import time_us
@@ -53,6 +53,8 @@ class Request:
     """Packets that are looked at; as many intervals of each."""
     levels: bool = False
     """Networks read levels and shares besides shapes."""
+    evaluated_on: Sequence[Path] = ()
+    """Held-out runs, of which the card gives F1 by the name of the folder or file."""
 
     def reading(self, slots: int, row_slots: int, share: float) -> Reading:
         """How intervals of so many slots are read."""
@@ -71,7 +73,7 @@ class Outcome:
     """Of each duration the mean F1 of controls on the runs that ended training: it flatters."""
 
 
-def parts(runs: Sequence[Run], share: float, seed: int) -> tuple[list[int], list[int]]:
+def parts(runs: Sequence[AnyRun], share: float, seed: int) -> tuple[list[int], list[int]]:
     """Numbers of runs to train on, and of those held out: whole runs, drawn."""
     order = list(range(len(runs)))
     random.Random(seed).shuffle(order)
@@ -134,7 +136,7 @@ def _training(progress: Progress, duration: str, epochs: int) -> learn.Show:
 
 
 def _drawn(
-    request: Request, runs: Sequence[Run], lengths: Sequence[tuple[int, int]], progress: Progress
+    request: Request, runs: Sequence[AnyRun], lengths: Sequence[tuple[int, int]], progress: Progress
 ) -> list[Intervals]:
     """Intervals of each length, in slots and in those of a row, of all shares of packets."""
     of_shares = [
@@ -217,9 +219,20 @@ def train(request: Request, progress: Progress) -> Outcome:
         confidence_max=confidence_max(judging),
         levels=request.levels,
     )
-    text = card(model, [run.path.name for run in runs], request.note)
+    names = [run.path.name for run in runs]
+    text = card(model, names, request.note, _held_out(request, model, progress))
     model.save(request.output, text, force=request.force)
     return Outcome(model, found)
+
+
+def _held_out(request: Request, model: Model, progress: Progress) -> dict[str, dict[str, float]]:
+    """F1 by place and length of interval."""
+    found = {}
+    for place in request.evaluated_on:
+        asked = evaluate.Request(model, [place], request.per_flow, 1.0, request.seed, None)
+        rows = evaluate.evaluate(asked, progress)
+        found[place.stem] = {f"{row.duration_ms:g}ms": row.f1 for row in rows}
+    return found
 
 
 def _counted_together(
@@ -239,8 +252,8 @@ def _counted_together(
 
 
 def _voting(
-    request: Request, networks: Sequence[Network], runs: Sequence[Run], controls: Sequence[str],
-    progress: Progress,
+    request: Request, networks: Sequence[Network], runs: Sequence[AnyRun],
+    controls: Sequence[str], progress: Progress,
 ) -> Voting | None:  # fmt: skip
     """How intervals count together, by some of ten of them or of a longer one."""
     if request.votes == 1:

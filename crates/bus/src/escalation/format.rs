@@ -202,10 +202,10 @@ fn take_head(bytes: &mut &[u8]) -> Result<(u8, u16, u32), FormatError> {
     Ok((second, count, take_u32(bytes)?))
 }
 
-/// How long the rows of an escalation may take; nothing where its head is none.
-pub(super) fn time_to_live(mut bytes: &[u8]) -> Option<Duration> {
-    let (_, _, micros) = take_head(&mut bytes).ok()?;
-    Some(Duration::from_micros(micros.into()))
+/// The rows of an escalation, and how long they may take; nothing where its head is none.
+pub(super) fn size(mut bytes: &[u8]) -> Option<(usize, Duration)> {
+    let (_, count, micros) = take_head(&mut bytes).ok()?;
+    Some((count.into(), Duration::from_micros(micros.into())))
 }
 
 /// The rows of an escalation, all of them checked, and its time to live.

@@ -1,7 +1,7 @@
 //! A worker: rows of any number of sensors, scored by as many threads as it is given.
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -29,6 +29,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What was handed out before it ends has so long to come, and answers to go.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
+/// A batch that is not full waits for this part of its oldest message's time to live at most.
+const BATCH_WAIT_PART: u32 = 8;
+
 /// Workers of a model share its messages.
 const GROUP: &str = "workers";
 
@@ -47,6 +50,10 @@ pub struct WorkerOptions {
     pub name: String,
     /// Threads that score.
     pub thread_count: usize,
+    /// Rows that a thread scores together, where that is cheaper than one message after the other:
+    /// a batch is scored when it has so many, or when its oldest has waited for
+    /// an eighth of its time to live. None: a message is scored when its turn comes.
+    pub batch_rows: Option<usize>,
     /// Monotonic time, lent by the front end.
     pub monotonic: fn() -> Duration,
     /// Prints messages for users; a line each.
@@ -67,6 +74,8 @@ pub struct WorkerCounts {
     pub answered: u64,
     /// Messages that were answered.
     pub messages: u64,
+    /// Times that a model was asked.
+    pub batches: u64,
     /// Messages whose time to live was over before a thread was free.
     pub late: u64,
     /// Messages that found no room to wait.
@@ -79,6 +88,7 @@ pub struct WorkerCounts {
 struct WorkerTally {
     answered: AtomicU64,
     messages: AtomicU64,
+    batches: AtomicU64,
     late: AtomicU64,
     busy: AtomicU64,
     refused: AtomicU64,
@@ -100,6 +110,7 @@ impl WorkerTally {
         WorkerCounts {
             answered: self.answered.load(Relaxed),
             messages: self.messages.load(Relaxed),
+            batches: self.batches.load(Relaxed),
             late: self.late.load(Relaxed),
             busy: self.busy.load(Relaxed),
             refused: self.refused.load(Relaxed),
@@ -113,6 +124,7 @@ struct Job {
     bytes: Bytes,
     came: Duration,
     time_to_live: Duration,
+    row_count: usize,
 }
 
 /// Messages that wait for threads.
@@ -153,11 +165,40 @@ impl Jobs {
         while waiting.0.is_empty() && !waiting.1 {
             waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        let oldest = waiting.0.front()?;
-        let age = now().saturating_sub(oldest.came);
-        let is_behind = age >= oldest.time_to_live / 2 && age <= oldest.time_to_live;
-        if is_behind { waiting.0.pop_back() } else { waiting.0.pop_front() }
+        next(&mut waiting.0, now())
     }
+
+    /// Waits for messages with so many rows together, or for what there is once the first of them
+    /// has waited long enough; none where there will be no more.
+    fn take_batch(&self, rows_max: usize, now: impl Fn() -> Duration) -> Vec<Job> {
+        let Some(first) = self.take(&now) else { return Vec::new() };
+        let until = first.came + first.time_to_live / BATCH_WAIT_PART;
+        let mut row_count = first.row_count;
+        let mut batch = vec![first];
+        let mut waiting = self.lock();
+        loop {
+            while let Some(job) = waiting.0.front()
+                && row_count + job.row_count <= rows_max
+            {
+                row_count += job.row_count;
+                batch.extend(next(&mut waiting.0, now()));
+            }
+            let left = until.saturating_sub(now());
+            if !waiting.0.is_empty() || waiting.1 || row_count >= rows_max || left.is_zero() {
+                return batch;
+            }
+            let woken = self.more.wait_timeout(waiting, left);
+            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// The message that is next, as [`Jobs::take`] says.
+fn next(waiting: &mut VecDeque<Job>, now: Duration) -> Option<Job> {
+    let oldest = waiting.front()?;
+    let age = now.saturating_sub(oldest.came);
+    let is_behind = age >= oldest.time_to_live / 2 && age <= oldest.time_to_live;
+    if is_behind { waiting.pop_back() } else { waiting.pop_front() }
 }
 
 type Reply = (Subject, Vec<u8>);
@@ -208,31 +249,69 @@ impl Worker {
 
     /// A thread's work.
     fn score<A: AnswerRows>(&self, mut model: A, to: &Sender<Reply>) {
-        let mut answers = Vec::new();
-        while let Some(Job { reply, bytes, came, .. }) = self.jobs.take(|| self.now()) {
-            answers.clear();
-            let status = self.answer(&mut model, &bytes, came, &mut answers);
-            self.tally.note(status, answers.len());
-            let spent = self.now().saturating_sub(came);
-            // Who carries replies leaves last.
-            let _ = to.blocking_send((reply, format::answer_bytes(status, spent, &answers)));
+        let now = || self.now();
+        loop {
+            let jobs = match self.options.batch_rows {
+                Some(rows_max) => self.jobs.take_batch(rows_max, now),
+                None => self.jobs.take(now).into_iter().collect(),
+            };
+            if jobs.is_empty() {
+                return;
+            }
+            for (job, (status, answers)) in jobs.iter().zip(self.answers(&mut model, &jobs)) {
+                self.tally.note(status, answers.len());
+                let spent = self.now().saturating_sub(job.came);
+                let bytes = format::answer_bytes(status, spent, &answers);
+                // Who carries replies leaves last.
+                let _ = to.blocking_send((job.reply.clone(), bytes));
+            }
         }
     }
 
-    fn answer<A: AnswerRows>(
+    /// An answer to each of some messages, whose rows are scored together.
+    fn answers<A: AnswerRows>(&self, model: &mut A, jobs: &[Job]) -> Vec<(Status, Vec<RowAnswer>)> {
+        let mut rows = Vec::new();
+        let mut spans = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let start = rows.len();
+            let status = match format::read_rows(&job.bytes, &mut rows) {
+                Err(_) => Status::Refused,
+                Ok(span) if self.now().saturating_sub(job.came) > span => Status::Late,
+                Ok(_) => Status::Answered,
+            };
+            if status != Status::Answered {
+                rows.truncate(start);
+            }
+            spans.push((status, start..rows.len()));
+        }
+        let mut answers = Vec::with_capacity(rows.len());
+        let are_ours = rows.is_empty() || self.ask(model, &rows, &mut answers);
+        let of_span = |(status, span): (Status, Range<usize>)| {
+            let own = rows.get(span.clone()).unwrap_or_default();
+            if status != Status::Answered {
+                return (status, Vec::new());
+            }
+            if are_ours {
+                return (status, answers.get(span).unwrap_or_default().to_vec());
+            }
+            // One of them is not: the others are scored without it.
+            let mut alone = Vec::new();
+            match jobs.len() > 1 && self.ask(model, own, &mut alone) {
+                true => (status, alone),
+                false => (Status::Refused, Vec::new()),
+            }
+        };
+        spans.into_iter().map(of_span).collect()
+    }
+
+    fn ask<A: AnswerRows>(
         &self,
         model: &mut A,
-        bytes: &[u8],
-        came: Duration,
+        rows: &[RowFields<'_>],
         answers: &mut Vec<RowAnswer>,
-    ) -> Status {
-        let mut rows = Vec::new();
-        match format::read_rows(bytes, &mut rows) {
-            Err(_) => Status::Refused,
-            Ok(time_to_live) if self.now().saturating_sub(came) > time_to_live => Status::Late,
-            Ok(_) if !model.answer(&rows, answers) => Status::Refused,
-            Ok(_) => Status::Answered,
-        }
+    ) -> bool {
+        self.tally.batches.fetch_add(1, Relaxed);
+        model.answer(rows, answers)
     }
 
     async fn open(&self) -> Result<(Client, Vec<Subscriber>), OpenError> {
@@ -319,8 +398,9 @@ impl Worker {
             return self.tally.note(Status::Refused, 0);
         };
         // What is damaged is refused when its turn comes.
-        let time_to_live = format::time_to_live(&bytes).unwrap_or_default();
-        let job = Job { reply: reply.clone(), bytes, came: self.now(), time_to_live };
+        let (row_count, time_to_live) = format::size(&bytes).unwrap_or_default();
+        let came = self.now();
+        let job = Job { reply: reply.clone(), bytes, came, time_to_live, row_count };
         if !self.jobs.push(job) {
             self.tally.note(Status::Busy, 0);
             // Without room even for that, its sensor sees the deadline pass.
@@ -348,7 +428,7 @@ mod tests {
         for at in 0..10 {
             let reply = Subject::from(at.to_string());
             let (bytes, came, time_to_live) = (Bytes::new(), ms(at), ms(100));
-            assert!(jobs.push(Job { reply, bytes, came, time_to_live }));
+            assert!(jobs.push(Job { reply, bytes, came, time_to_live, row_count: 1 }));
         }
         let next = |now| jobs.take(|| ms(now)).unwrap().reply.to_string();
         // In time, behind, and late.
@@ -358,5 +438,100 @@ mod tests {
         jobs.end();
         assert_eq!([next(0), next(0)], ["4", "5"]);
         assert!(jobs.take(|| ms(0)).is_none());
+    }
+
+    /// A message that asks for as many rows as it is long.
+    fn job(name: &str, came_ms: u64, bytes: Vec<u8>, row_count: usize) -> Job {
+        let (came, time_to_live) = (Duration::from_millis(came_ms), Duration::from_millis(80));
+        Job { reply: Subject::from(name), bytes: bytes.into(), came, time_to_live, row_count }
+    }
+
+    #[test]
+    fn a_batch_leaves_when_it_is_full_or_has_waited_long_enough() {
+        let now = |ms| move || Duration::from_millis(ms);
+        let names = |batch: Vec<Job>| -> Vec<String> {
+            batch.iter().map(|job| job.reply.to_string()).collect()
+        };
+        let jobs = Jobs::default();
+        for (name, row_count) in [("a", 3), ("b", 4), ("c", 4), ("d", 9), ("e", 1)] {
+            assert!(jobs.push(job(name, 0, Vec::new(), row_count)));
+        }
+        // Full, though there is time; one that is larger than a batch is one.
+        assert_eq!(names(jobs.take_batch(8, now(1))), ["a", "b"]);
+        assert_eq!(names(jobs.take_batch(8, now(1))), ["c"]);
+        assert_eq!(names(jobs.take_batch(8, now(1))), ["d"]);
+        // Not full, and an eighth of its time is over.
+        assert_eq!(names(jobs.take_batch(8, now(10))), ["e"]);
+        jobs.end();
+        assert!(jobs.take_batch(8, now(11)).is_empty());
+    }
+
+    #[test]
+    fn a_batch_waits_for_what_comes() {
+        let jobs = Jobs::default();
+        assert!(jobs.push(job("a", 0, Vec::new(), 1)));
+        let found = thread::scope(|scope| {
+            // No time passes, so that it is what comes that ends the wait.
+            let taken = scope.spawn(|| jobs.take_batch(2, || Duration::ZERO));
+            thread::sleep(Duration::from_millis(2));
+            assert!(jobs.push(job("b", 2, Vec::new(), 1)));
+            taken.join().unwrap()
+        });
+        assert_eq!(found.len(), 2);
+    }
+
+    /// A model of one stage, which says of each row how many were scored with it.
+    struct Counting;
+
+    impl AnswerRows for Counting {
+        fn answer(&mut self, rows: &[RowFields<'_>], answers: &mut Vec<RowAnswer>) -> bool {
+            let label = rows.len() as u16;
+            let each = RowAnswer { label, guess: 0, confidence: 1.0, uncertainty: 0.0 };
+            answers.extend(rows.iter().map(|_| each));
+            rows.iter().all(|row| row.stage == 0)
+        }
+    }
+
+    #[test]
+    fn messages_of_a_batch_are_scored_together_and_answered_each_by_itself() {
+        let bytes = |stages: &[u8], time_to_live_ms| {
+            let mut bytes = format::EscalationBytes::new(Duration::from_millis(time_to_live_ms));
+            for &stage in stages {
+                assert!(bytes.push(stage, &[1; 144], &[], None));
+            }
+            bytes.into_bytes()
+        };
+        let worker = Worker::new(WorkerOptions {
+            link: Link::default(),
+            prefix: String::from("wirelens"),
+            model: String::from("m"),
+            partitions: 0..=0,
+            name: String::from("w"),
+            thread_count: 1,
+            batch_rows: Some(64),
+            monotonic: || Duration::from_millis(100),
+            tell: |_| {},
+        });
+        let asked = |messages: Vec<Vec<u8>>| -> Vec<(Status, Vec<u16>)> {
+            let jobs: Vec<_> = messages.into_iter().map(|bytes| job("r", 0, bytes, 0)).collect();
+            let told = worker.answers(&mut Counting, &jobs).into_iter();
+            told.map(|(status, rows)| (status, rows.iter().map(|row| row.label).collect()))
+                .collect()
+        };
+        let fine = bytes(&[0, 0], 200);
+        let mixed = vec![fine.clone(), bytes(&[0], 50), vec![9], bytes(&[0; 3], 200)];
+        let wanted = [
+            (Status::Answered, vec![5, 5]),
+            (Status::Late, vec![]),
+            (Status::Refused, vec![]),
+            (Status::Answered, vec![5, 5, 5]),
+        ];
+        assert_eq!(asked(mixed), wanted);
+        // A stranger's rows do not take others with them.
+        let with_stranger = vec![fine.clone(), bytes(&[0, 7], 200)];
+        let wanted = [(Status::Answered, vec![2, 2]), (Status::Refused, vec![])];
+        assert_eq!(asked(with_stranger), wanted);
+        assert_eq!(asked(vec![bytes(&[7], 200)]), [(Status::Refused, vec![])]);
+        assert_eq!(worker.tally.counts().batches, 1 + 3 + 1);
     }
 }

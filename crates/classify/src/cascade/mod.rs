@@ -19,7 +19,7 @@ pub use reason::CascadeError;
 use std::fmt;
 use std::sync::Arc;
 
-use model::{FlowFeatures, Forest, WindowFeatures};
+use model::{Device, FlowFeatures, Forest, WindowFeatures};
 use packet::Span;
 
 use crate::evidence::{Evidence, NameList};
@@ -138,6 +138,19 @@ pub struct Cascade {
 }
 
 impl Model {
+    /// Whether it is computed on the device from here on.
+    #[cfg_attr(not(feature = "onnx"), allow(clippy::unnecessary_wraps))]
+    fn moves_to(&mut self, device: Device) -> Result<bool, String> {
+        match self {
+            Self::Trees(_) => Ok(false),
+            #[cfg(feature = "onnx")]
+            Self::Onnx(file) => {
+                *file = file.clone().on(device).map_err(|error| error.to_string())?;
+                Ok(true)
+            }
+        }
+    }
+
     /// How many classes it distinguishes.
     pub(crate) fn class_count(&self) -> usize {
         match self {
@@ -359,5 +372,24 @@ impl Cascade {
     #[must_use]
     pub fn stages(&self) -> &[Stage] {
         &self.stages
+    }
+
+    /// The same, with its stages in ONNX computed on a device; trees stay on processors.
+    ///
+    /// # Errors
+    /// What was wanted, where it has no such stage or the device does not answer.
+    pub fn on(mut self, device: Device) -> Result<Self, String> {
+        let mut is_used = false;
+        for stage in &mut self.stages {
+            is_used |= stage.model.moves_to(device)?;
+        }
+        match (is_used, device) {
+            (false, Device::Cuda { .. }) => Err(format!(
+                "{}: {device}: no stage is in ONNX, and trees are computed on processors; wanted: \
+                 a model with a network",
+                self.name
+            )),
+            _ => Ok(self),
+        }
     }
 }

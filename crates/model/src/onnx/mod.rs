@@ -28,11 +28,12 @@ mod window;
 
 use std::sync::Arc;
 
-use ort::session::builder::GraphOptimizationLevel;
+use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions};
 use ort::session::{Session, SessionInputValue, SessionOutputs};
 use ort::value::{DynValue, Outlet, TensorElementType, TensorRef, ValueType};
 
+use crate::device::Device;
 use crate::first::FlowFeatures;
 use columns::InputColumns;
 pub use library::Library;
@@ -47,6 +48,8 @@ pub const COLUMN_COUNT_MAX: usize = 1 << 16;
 
 /// Rows that the library is given per call: what it allocates for them is bounded by it.
 const ROWS_TOGETHER: usize = 64;
+/// The same on a card, where a call costs as much as hundreds of rows.
+const ROWS_TOGETHER_CARD: usize = 4096;
 /// How far the probabilities of a row may be from 1 together: those of 32 bits are rounded.
 const SUM_SLACK: f64 = 1e-3;
 
@@ -72,6 +75,7 @@ pub struct OnnxFile {
     bytes: Arc<[u8]>,
     columns: InputColumns,
     wiring: Arc<Wiring>,
+    device: Device,
 }
 
 /// A model, ready to score.
@@ -125,9 +129,26 @@ impl OnnxFile {
             return Err(OnnxError::ColumnCount { seen: column_count });
         }
         let columns = InputColumns::new(&wiring.features, &wiring.columns)?;
-        let file = Self { library, bytes: bytes.into(), columns, wiring: Arc::new(wiring) };
+        let (bytes, wiring) = (bytes.into(), Arc::new(wiring));
+        let file = Self { library, bytes, columns, wiring, device: Device::Processor };
         file.open()?.try_on_nothing()?;
         Ok(file)
+    }
+
+    /// The same model, computed elsewhere, and tried there.
+    ///
+    /// # Errors
+    /// [`OnnxError::Device`], where that is not to be had; others as in [`new`](Self::new).
+    pub fn on(self, device: Device) -> Result<Self, OnnxError> {
+        let file = Self { device, ..self };
+        file.open()?.try_on_nothing()?;
+        Ok(file)
+    }
+
+    /// What computes it.
+    #[must_use]
+    pub const fn device(&self) -> Device {
+        self.device
     }
 
     /// What stands around the model.
@@ -142,9 +163,13 @@ impl OnnxFile {
     /// [`OnnxError`], as in [`new`](Self::new); later only where memory is short.
     pub fn open(&self) -> Result<OnnxModel, OnnxError> {
         let wiring = self.wiring();
-        let session = session(self.library, &self.bytes)
-            .map_err(|error| OnnxError::File { cause: one_line(error.message()) })?;
-        let (is_double, rows_together) = check_input(session.inputs(), wiring)?;
+        let session = session(self.library, &self.bytes, self.device)?;
+        let (is_double, takes_many) = check_input(session.inputs(), wiring)?;
+        let rows_together = match (takes_many, self.device) {
+            (false, _) => 1,
+            (true, Device::Processor) => ROWS_TOGETHER,
+            (true, Device::Cuda { .. }) => ROWS_TOGETHER_CARD,
+        };
         check_output(session.outputs(), wiring)?;
         let options = RunOptions::new().map_err(failed)?;
         let options = options.with_outputs(OutputSelector::no_default().with(&wiring.output));
@@ -293,12 +318,26 @@ fn failed(error: ort::Error) -> OnnxError {
 }
 
 /// One thread, which does not wait for work by spinning.
-fn session(library: Library, file: &[u8]) -> Result<Session, ort::Error> {
-    Session::builder(library.environment())?
-        .with_intra_threads(1)?
-        .with_inter_threads(1)?
-        .with_optimization_level(GraphOptimizationLevel::All)?
-        .commit_from_memory(file)
+fn session(library: Library, file: &[u8], device: Device) -> Result<Session, OnnxError> {
+    let refused = |error: ort::Error| OnnxError::File { cause: one_line(error.message()) };
+    let plain = || {
+        Session::builder(library.environment())?
+            .with_intra_threads(1)?
+            .with_inter_threads(1)?
+            .with_optimization_level(GraphOptimizationLevel::All)
+            .map_err(ort::Error::from)
+    };
+    let mut builder = computed_on(plain().map_err(refused)?, device)?;
+    builder.commit_from_memory(file).map_err(refused)
+}
+
+/// Sessions of the builder are computed there, or none is made: a card that is asked for and does
+/// not answer is no reason to compute on processors.
+fn computed_on(builder: SessionBuilder, device: Device) -> Result<SessionBuilder, OnnxError> {
+    let Device::Cuda { index } = device else { return Ok(builder) };
+    let card = ort::ep::CUDA::default().with_device_id(index.into()).build().error_on_failure();
+    let found = builder.with_execution_providers([card]);
+    found.map_err(|error| OnnxError::Device { device, cause: one_line(error.message()) })
 }
 
 /// What an input or output is, as ONNX writes it.
@@ -313,8 +352,8 @@ fn named<'a>(outlets: &'a [Outlet], name: &str) -> Result<&'a Outlet, String> {
     })
 }
 
-/// Whether the input wants 64 bits, and how many rows it takes per call.
-fn check_input(inputs: &[Outlet], wiring: &Wiring) -> Result<(bool, usize), OnnxError> {
+/// Whether the input wants 64 bits, and whether it takes several rows per call.
+fn check_input(inputs: &[Outlet], wiring: &Wiring) -> Result<(bool, bool), OnnxError> {
     let refused = |cause: String| OnnxError::Input { cause: format!("input: {cause}") };
     let input = named(inputs, &wiring.input).map_err(refused)?;
     let column_count = wiring.columns.len();
@@ -337,8 +376,8 @@ fn check_input(inputs: &[Outlet], wiring: &Wiring) -> Result<(bool, usize), Onnx
         return Err(wanted());
     }
     match rows {
-        ..=-1 => Ok((is_double, ROWS_TOGETHER)),
-        1 => Ok((is_double, 1)),
+        ..=-1 => Ok((is_double, true)),
+        1 => Ok((is_double, false)),
         _ => Err(wanted()),
     }
 }

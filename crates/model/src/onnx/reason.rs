@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::device::Device;
 use crate::first::FeaturesError;
 
 /// Why an ONNX model is refused, or does not score.
@@ -30,6 +31,13 @@ pub enum OnnxError {
     /// The library does not take the file for a model that it can run.
     File {
         /// What it said.
+        cause: String,
+    },
+    /// What is to compute it does not answer.
+    Device {
+        /// What it is.
+        device: Device,
+        /// What the library said.
         cause: String,
     },
     /// A column of the input is none that rows have.
@@ -108,6 +116,11 @@ impl fmt::Display for OnnxError {
                 f,
                 "not an ONNX model that ONNX Runtime can run ({cause}); export it again, as one \
                  file with its weights inside"
+            ),
+            Self::Device { device, cause } => write!(
+                f,
+                "{device}: ONNX Runtime has no such device ({cause}); wanted: a card, its driver, \
+                 CUDA and cuDNN, and ONNX Runtime with CUDA, such as the package onnxruntime-gpu"
             ),
             Self::Column(error) => error.fmt(f),
             Self::ColumnCount { seen } => write!(

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions, Session};
 use ort::value::{Outlet, TensorElementType, TensorRef, ValueType};
 
-use super::reason::one_line;
 use super::{FILE_LEN_MAX, Library, OnnxError, failed, named, session, shown};
+use crate::device::Device;
 
 const TOKENS: &str = "tokens";
 const IS_PAD: &str = "is_pad";
@@ -72,8 +72,7 @@ impl WindowFile {
     /// [`OnnxError`], as in [`new`](Self::new); later only where memory is short.
     pub fn open(&self) -> Result<WindowNetwork, OnnxError> {
         let WindowShape { window, token_len, query_len } = self.shape;
-        let session = session(self.library, &self.bytes)
-            .map_err(|error| OnnxError::File { cause: one_line(error.message()) })?;
+        let session = session(self.library, &self.bytes, Device::Processor)?;
         let seen = |cause: String| OnnxError::Input { cause: format!("input: {cause}") };
         for (name, wanted) in [
             (TOKENS, &[Some(window), Some(token_len)][..]),
