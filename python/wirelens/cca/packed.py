@@ -43,6 +43,11 @@ class Member:
     rtt_ms: float
     """Its round trip without the queue."""
 
+    @property
+    def is_background(self) -> bool:
+        """It is there for others to compete with."""
+        return self.role == "background"
+
 
 @dataclass(frozen=True)
 class Stretch:
@@ -73,7 +78,7 @@ class PackedRun:
     @property
     def background(self) -> int:
         """Flows that are there for others to compete with."""
-        return sum(member.role == "background" for member in self.members)
+        return sum(member.is_background for member in self.members)
 
     def drawn(
         self, reading: "Reading", chance: random.Random, background_max: int
@@ -86,7 +91,7 @@ class PackedRun:
             If slots were kept otherwise than `reading` wants them.
         """
         columns = self._columns(reading)
-        background = [at for at, flow in enumerate(self.kept) if flow.role == "background"]
+        background = [at for at, flow in enumerate(self.kept) if flow.is_background]
         chance.shuffle(background)
         unwanted = set(background[background_max:])
         return [

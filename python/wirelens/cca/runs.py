@@ -28,7 +28,7 @@ class Flow:
     @property
     def is_background(self) -> bool:
         """It is there for others to compete with."""
-        return self.member.role == "background"
+        return self.member.is_background
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Run:
     @property
     def background(self) -> int:
         """Flows that are there for others to compete with."""
-        return sum(member.role == "background" for member in self.members)
+        return sum(member.is_background for member in self.members)
 
     def flows(
         self, *, with_background: bool = False, slot: str = "1ms", share: float = 1.0, seed: int = 0

@@ -164,6 +164,8 @@ def train(request: Request, progress: Progress) -> Outcome:
     if request.levels:
         levels.check_inputs(request.inputs)
     lengths = _lengths(request)
+    # What is missing is said before training, not after it.
+    find_runs(request.evaluated_on)
     runs = find_runs(request.places)
     if len(runs) < 2:
         raise OptionError(f"{len(runs)} run; wanted: at least two, as one is held out")
