@@ -180,8 +180,9 @@ impl Jobs {
             while let Some(job) = waiting.0.front()
                 && row_count + job.row_count <= rows_max
             {
+                let Some(job) = next(&mut waiting.0, now()) else { break };
                 row_count += job.row_count;
-                batch.extend(next(&mut waiting.0, now()));
+                batch.push(job);
             }
             let left = until.saturating_sub(now());
             if !waiting.0.is_empty() || waiting.1 || row_count >= rows_max || left.is_zero() {
