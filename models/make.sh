@@ -11,9 +11,7 @@
 #                                           attacks-forged and services, and captures of other places
 #                                           in the folders services, devices, latency and attacks of
 #                                           captures, of which the benign ones train
-#   bash models/make.sh cca RUNS            runs of the testbed's data set congestion; keeps what is
-#                                           drawn from them in KEPT, or in a folder of its own, and
-#                                           scores in ROWS
+#   bash models/make.sh cca SLOTS           slots of runs: testbed/data/congestion
 #   bash models/make.sh cca-onetap ROWS     rows of models/onetap_traces.py: testbed/data/onetap
 #   bash models/make.sh l4s TRACES          traces of models/l4s_traces.py
 #   bash models/make.sh video-rate CALLS CAPTURES   runs of the testbed's data set calls; and captures
@@ -111,10 +109,10 @@ case $kind in
       --note "$(cat "$place/models/recipes/packetlog-note.txt")" "$@"
     ;;
   cca)
-    # The networks are those of bench/evaluation/cca/quality.py's first seed.
-    "$python" "$here/../bench/evaluation/cca/quality.py" "${ROWS:-$place/rows.jsonl}" --kept "${KEPT:-$place/kept}" \
-      --train "$data"/train-* --test heldout "$data"/heldout-* --seeds 1 \
-      --kinds dragonfly --durations 10ms,100ms,1s,10s --save "$here/cca" --note "$(cat "$here/recipes/cca-note.txt")" "$@"
+    cd "$place"
+    "$python" -m wirelens.cca train -r data/train --levels --inputs cbiq_bytes,ingress_bytes,egress_bytes \
+      --evaluate data/heldout --evaluate data/transfer -o models/cca --force \
+      --note "$(cat models/recipes/cca-note.txt)" "$@"
     ;;
   cca-onetap)
     # Runs of Linux are few: each counts four times.

@@ -15,15 +15,17 @@ SHORT, LONG = 20, 200
 
 
 def test_a_flow_has_a_shape_a_level_and_a_share() -> None:
-    from wirelens.cca.levels import channels
+    from wirelens.cca.levels import with_levels, with_shares
 
-    # Worked out by hand: `crates/cca/src/model/shares.rs` has the same numbers.
+    # Worked out by hand: `crates/cca/src/model/queue_levels.rs` has the same numbers.
     rows = np.array([[[1448.0, 0, 5792, 1448], [4344, 1448, 4344, 0]]], np.float32)
     expected = [
         [1 / 3, 0, 1 / 12, 0, 0.25, 0],
         [1, 1, 2 / 12, 1 / 12, 1, 0],
     ]
-    np.testing.assert_allclose(channels(rows)[0], expected, atol=1e-6)
+    np.testing.assert_allclose(with_shares(rows)[0], expected, atol=1e-6)
+    alone = [line[:4] for line in expected]
+    np.testing.assert_allclose(with_levels(rows[:, :, :2])[0], alone, atol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("levels")
-    options = ("--levels", "--durations", "20ms,200ms", "--per-flow", "30", "--threads", "1", "-q")
+    options = ("--levels", "--queue-shares", "--durations", "20ms,200ms", "--per-flow", "30", "--threads", "1", "-q")
     ran = wirelens("train", "cca", "-r", runs, "-o", folder, *options, time_max_s=300)
     assert ran.status == 0, ran.stderr
     return folder

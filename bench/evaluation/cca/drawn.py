@@ -27,7 +27,7 @@ COLUMNS = (*INPUTS, *OF_ALL.values())
 PACKED_COLUMNS = (*packed.INPUTS, *(f"{name} of all flows" for name in packed.INPUTS))
 # Of each length, intervals of a flow: of captures, and of slot files.
 DURATIONS = {"10ms": 20, "100ms": 20, "1s": 12, "10s": 5, "60s": 1}
-PACKED_DURATIONS = {"10ms": 60, "100ms": 40, "1s": 20, "10s": 5, "60s": 1}
+PACKED_DURATIONS = {"10ms": 60, "100ms": 60, "1s": 60, "10s": 5, "60s": 1}
 BACKGROUND_MAX = 6
 SEED = 1
 

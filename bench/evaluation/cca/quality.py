@@ -22,10 +22,9 @@ import drawn
 import numpy
 from drawn import DURATIONS, PACKETS, SINGLE, Place
 from wirelens.cca import learn, levels
-from wirelens.cca.card import card
 from wirelens.cca.intervals import Array, Intervals, in_rows, normalised
-from wirelens.cca.model import Model, Network, Voting, votes_of
-from wirelens.cca.runs import confidence_max, find_runs, range_of
+from wirelens.cca.model import Voting, votes_of
+from wirelens.cca.runs import find_runs
 from wirelens.cca.train import parts, row_slots_of, slots_of
 from wirelens.learn.metrics import class_f1, confusion, macro_f1
 from wirelens.learn.progress import Progress
@@ -33,9 +32,8 @@ from wirelens.learn.progress import Progress
 Row = dict[str, Any]
 SHARE_WATCHED = 0.2
 # Intervals of each length to train on: what two cores bear. The paper has 1,050.
-TRAIN_MAX = {"10ms": 16_000, "100ms": 16_000, "1s": 8_000, "10s": 6_000, "60s": 600}
+TRAIN_MAX = {"10ms": 64_000, "100ms": 48_000, "1s": 24_000, "10s": 6_000, "60s": 600}
 TEST_MAX = 4_000
-UNKNOWN_BELOW = 0.5
 VOTES_MAX = 60
 SAMPLED = "10s"
 """The length at which packets are not sampled, as in the paper's Figure 7."""
@@ -76,7 +74,6 @@ class Kind:
 
 DEFAULT = ("cbiq_bytes", "ingress_bytes")
 LEVELED = (*levels.INPUTS, *drawn.OF_ALL.values())
-SHIPS = "dragonfly"
 KINDS = {
     kind.name: kind
     for kind in (
@@ -85,8 +82,8 @@ KINDS = {
         Kind("deepcci", (PACKETS,), learn.DEEPCCI, is_deepcci=True),
         *(Kind(f"{name} alone", (name,)) for name in SINGLE),
         Kind("dragonfly with egress", levels.INPUTS),
-        Kind("levels", LEVELED, reads=lambda values: levels.channels(values)[:, :, :6]),
-        Kind("levels and shares", LEVELED, reads=levels.channels),
+        Kind("levels", levels.INPUTS, reads=levels.with_levels),
+        Kind("levels and shares", LEVELED, reads=levels.with_shares),
     )
 }
 
@@ -196,7 +193,6 @@ def of_seed(
 ) -> None:
     """Trains what is missing with a seed, and judges it."""
     voters: dict[tuple[str, str], Voter] = {}
-    saved: dict[str, tuple[Network, float]] = {}
     for duration in asked.durations:
         names = [
             name for name, steps in missing.items()
@@ -211,16 +207,10 @@ def of_seed(
             )
             if duration in missing[name]:
                 write_rows(asked, [voters[name, duration]], duration, facts, progress)
-            if asked.save and name == SHIPS and seed == asked.seeds[0]:
-                trained = voters[name, duration].trained
-                network = learn.calibrated(trained, both.watched, UNKNOWN_BELOW, both.row_slots)
-                saved[duration] = network, trained.f1(both.watched)
     for name, steps in missing.items():
         if BOTH in steps:
             facts = {"network": name, "inputs": KINDS[name].inputs, "seed": seed}
             write_rows(asked, [voters[name, voter] for voter in VOTERS], BOTH, facts, progress)
-    if saved:
-        save(asked, saved)
 
 
 def inputs_of(asked: argparse.Namespace) -> tuple[str, ...]:
@@ -275,52 +265,6 @@ def write_rows(
     progress.tell(f"{facts['network']}, {votes_of}, seed {facts['seed']}: {first}")
     with asked.output.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-def save(asked: argparse.Namespace, saved: dict[str, tuple[Network, float]]) -> None:
-    """As a model, whose votes are fitted on the runs that were held out of training."""
-    networks = [network for network, _ in saved.values()]
-    runs = asked.train
-    made = {
-        "command": "bash models/make.sh cca RUNS",
-        "runs": len(asked.train),
-        "f1_of_runs_that_ended_training": {duration: f1 for duration, (_, f1) in saved.items()},
-        "seed": asked.seeds[0],
-    }
-    whole = drawn.load(training(asked)[:1], asked.kept, VOTERS[-1], DEFAULT)
-    _, watched = parts(asked.train, SHARE_WATCHED, asked.seeds[0])
-    controls = sorted(set(whole.controls))
-    voters = [saved[duration][0] for duration in VOTERS]
-    voting = learn.voting(voters, whole.of_runs(watched), controls, VOTES_MAX)
-    model = Model(
-        controls, DEFAULT, 1_000_000, "highest", networks, made, voting=voting,
-        shares=asked.train_shares, trained_on=range_of(runs),
-        confidence_max=confidence_max([runs[number] for number in watched]),
-    )  # fmt: skip
-    text = card(model, [run.path.name for run in runs], asked.note, held_out(
-        read_rows(asked.output), asked.seeds[0]
-    ))  # fmt: skip
-    model.save(asked.save, text, force=True)
-
-
-def held_out(rows: list[Row], seed: int) -> dict[str, dict[str, float]]:
-    """F1 of the networks that ship, by test set and length: of one network up to 1 s, by votes of
-    both lengths beyond."""
-    found: dict[str, dict[str, float]] = {}
-    for row in rows:
-        wanted = BOTH if row["duration"] in VOTING[BOTH] else row["duration"]
-        is_plain = (row["background"], row["share"], shares_of(row)) == ("any", 1, [1.0])
-        if (
-            row["network"] == SHIPS
-            and row["seed"] == seed
-            and row["votes_of"] == wanted
-            and is_plain
-        ):
-            found.setdefault(row["test"], {})[row["duration"]] = row["f1"]
-    return {
-        test: {length: of[length] for length in DURATIONS if length in of}
-        for test, of in found.items()
-    }
 
 
 def reading(progress: Progress, place: Place) -> drawn.Show:
@@ -399,8 +343,6 @@ def parser() -> argparse.ArgumentParser:
     add("--kinds", type=lambda text: text.split("; "), default=["dragonfly", "deepcci"],
         help=f"some of: {'; '.join(KINDS)}")  # fmt: skip
     add("--seeds", type=lambda text: [int(one) for one in text.split(",")], default=[1, 2, 3])
-    add("--save", type=Path, metavar="DIR", help="keep the first seed's networks as a model here")
-    add("--note", default="", help="a paragraph for the model's card")
     add("--threads", type=int, default=1)
     return top
 

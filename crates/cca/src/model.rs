@@ -10,11 +10,10 @@ use crate::trained::{FlowTrainingConditions, TrainingConditions, UnnamedReason};
 
 mod file;
 mod levels;
-mod shares;
+mod queue_levels;
 
 pub use file::{FILE_LEN_MAX, FORMAT, ModelError};
 use levels::{RowLength, with_levels};
-use shares::with_shares;
 
 /// Controls, networks and inputs at most.
 const COUNT_MAX: usize = 64;
@@ -49,6 +48,8 @@ pub struct Model {
     trained_on_flows: Option<FlowTrainingConditions>,
     /// Its networks read levels besides shapes.
     has_levels: bool,
+    /// And, of two taps, which part of the queue's they are.
+    has_queue_shares: bool,
     /// No answer is surer: so often it was right on what was held out.
     confidence_max: f64,
 }
@@ -210,7 +211,7 @@ impl Model {
     /// Whether a row has, behind the inputs of a flow, their sums over all flows of the queue.
     #[must_use]
     pub const fn reads_sums(&self) -> bool {
-        self.has_levels && matches!(self.reads, Reads::Queue(_))
+        self.has_queue_shares
     }
 
     /// Columns of a row.
@@ -437,7 +438,10 @@ impl Model {
         }
         levels.clear();
         match &self.reads {
-            Reads::Queue(inputs) => with_shares(rows, normalised, inputs.len(), levels),
+            Reads::Queue(inputs) => {
+                let read = (inputs.len(), self.has_queue_shares);
+                queue_levels::append(rows, normalised, read, levels);
+            }
             Reads::Flight(inputs) => {
                 #[allow(clippy::cast_possible_truncation)] // It is read as it was in training.
                 let seconds = row_s as f32;

@@ -129,7 +129,7 @@ fn levels_are_read_beside_shapes() {
 
 #[test]
 fn of_two_taps_levels_and_shares_are_read_beside_shapes() {
-    let levels = |inputs: Value| json!({ "levels": true, "inputs": inputs });
+    let levels = |inputs: Value| json!({ "levels": true, "queue_shares": true, "inputs": inputs });
     let of_width = |width| {
         file_of_width(width, &[network(4, 2)], 0.5, levels(json!(["cbiq_bytes", "ingress_bytes"])))
     };
@@ -146,6 +146,26 @@ fn of_two_taps_levels_and_shares_are_read_beside_shapes() {
     let text = refusal(&file_of_width(3, &[network(4, 2)], 0.5, gaps));
     assert!(text.contains("levels: true: arrival_gap_ns: no flow has a share"), "{text}");
     assert!(!Model::parse(&file(&[network(4, 2)], 0.5)).unwrap().reads_sums());
+}
+
+#[test]
+fn of_two_taps_levels_are_read_without_sums_where_no_share_is() {
+    let said = |more: Value| {
+        let mut said = json!({ "inputs": ["cbiq_bytes", "ingress_bytes"] });
+        said.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        file_of_width(4, &[network(4, 2)], 0.5, said)
+    };
+    let model = Model::parse(&said(json!({ "levels": true }))).unwrap();
+    assert!(!model.reads_sums());
+    let rows = [5e3, 1448.0].repeat(4);
+    let told = model.tell(&rows, 1, &mut Scratch::default()).unwrap();
+    assert_eq!((told.control, told.slots), (Some(0), 4));
+    for more in [json!({ "queue_shares": true }), json!({ "levels": true, "queue_shares": 1 })] {
+        let text = refusal(&said(more));
+        assert!(text.contains("queue_shares: "), "{text}");
+    }
+    let text = refusal(&one_tap(5, &json!({ "queue_shares": true })));
+    assert!(text.contains("queue_shares: true: wanted: with two taps, with levels"), "{text}");
 }
 
 /// Windows of two slots that tell BBR, by 1 more, until a flow is known for the eight of the next.

@@ -48,14 +48,14 @@ def parser() -> argparse.ArgumentParser:
         "eval", prog="wirelens eval cca", epilog=_EVAL_EXAMPLES,
         description="Evaluate a model of congestion controls on testbed runs.", allow_abbrev=False,
     )  # fmt: skip
-    for command in (training, judging):
+    for command, per_flow in ((training, 60), (judging, 20)):
         add = command.add_argument
         add("-r", "--read", metavar="DIR", type=Path, action="append", required=True,
             help="Runs of the testbed's congestion scenarios, or folders of runs; for one tap "
                  "folders with captures and flows.tsv, or row files; may be given several "
                  "times, then also the same again, to count more in training")  # fmt: skip
-        add("--per-flow", metavar="N", type=whole(1), default=20,
-            help="Intervals sampled from each flow, with two taps [default: 20]")  # fmt: skip
+        add("--per-flow", metavar="N", type=whole(1), default=per_flow,
+            help="Intervals sampled from each flow, with two taps [default: %(default)s]")  # fmt: skip
         add("--seed", metavar="N", type=whole(0), default=1,
             help="Seed of all random choices [default: 1]")  # fmt: skip
         add("-q", "--quiet", action="store_true", help="No progress")
@@ -88,9 +88,11 @@ def _add_training(training: argparse.ArgumentParser) -> None:
         help=f"Inputs per slot: {', '.join(slots.inputs())} [default: %(default)s]",
         )  # fmt: skip
     add("--levels", action="store_true", help="Networks read, in addition to the shape of each "
-        "input, its level and the flow's share of the sum of all flows")  # fmt: skip
-    add("--intervals", metavar="N", type=whole(1), default=20_000, help="Maximum number of "
-        "training intervals of each length [default: 20000]")  # fmt: skip
+        "input, its level")  # fmt: skip
+    add("--queue-shares", action="store_true", help="With --levels: and the flow's share of the "
+        "sum of each input over all flows")  # fmt: skip
+    add("--intervals", metavar="N", type=whole(1), default=24_000, help="Maximum number of "
+        "training intervals of each length [default: 24000]")  # fmt: skip
     add("--background", metavar="N", type=whole(0), default=6, help="Competing background flows "
         "of each run to train on as well [default: 6]")  # fmt: skip
     add("--votes", metavar="N", type=whole(1), default=60, help="Maximum number of consecutive "
@@ -121,7 +123,7 @@ def _shares(text: str) -> list[float]:
 
 _OF_TWO_TAPS = (
     "durations", "inputs", "intervals", "background", "votes", "slot", "passed", "shares",
-    "recipe", "unknown_below", "per_flow", "levels", "evaluate",
+    "recipe", "unknown_below", "per_flow", "levels", "queue_shares", "evaluate",
 )  # fmt: skip
 _OF_ONE_TAP = ("filters", "epochs")
 
@@ -178,6 +180,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> "train.Req
         durations=[duration for duration in asked.durations.split(",") if duration],
         inputs=inputs,
         levels=asked.levels,
+        queue_shares=asked.queue_shares,
         slot=asked.slot,
         passed=asked.passed,
         per_flow=asked.per_flow,

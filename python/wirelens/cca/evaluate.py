@@ -21,10 +21,10 @@ class Request:
 
     model: Model
     places: Sequence[Path]
-    per_flow: int
-    share: float
-    seed: int
-    output: Path | None
+    per_flow: int = 20
+    share: float = 1.0
+    seed: int = 1
+    output: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     readings = [
         Reading(
             network.slots * count, tuple(model.inputs), slot, request.share, model.passed,
-            request.per_flow, with_sums=model.levels,
+            request.per_flow, with_sums=model.queue_shares,
         )
         for network, count in judged
     ]  # fmt: skip

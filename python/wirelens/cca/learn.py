@@ -19,10 +19,10 @@ PAPER = learning.Schedule(
 """Batches of 32, Adam, steps of the learning rate, 100 epochs (§III-E, and the authors' code)."""
 
 FASTER = learning.Schedule(
-    epochs=30, batch_rows=32, learning_rate=1e-3, weight_decay=1e-4, patience=8, decay_every=8,
+    epochs=40, batch_rows=128, learning_rate=2e-3, weight_decay=1e-4, patience=8, decay_every=8,
     decay=0.5,
 )  # fmt: skip
-"""Ten times the rate at first, and an end where nothing gets better."""
+"""Twenty times the rate at first, in larger batches, and an end where nothing gets better."""
 
 DEEPCCI = learning.Schedule(
     epochs=50, batch_rows=32, learning_rate=1e-3, weight_decay=0.0, patience=6, decay_every=5,

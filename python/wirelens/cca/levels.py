@@ -1,12 +1,12 @@
-"""What the network reads of two taps besides shapes: how large a flow's numbers are, and which part
-of the queue's they are.
+"""What the network reads of two taps besides shapes: how large a flow's numbers are and, if asked,
+which part of the queue's they are.
 
 Divided by its own maximum a flow looks the same whether it holds a tenth of the queue or nine
 tenths, and a window of a few round trips has little shape. Who takes which share of a queue is what
 congestion controls differ in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy
 
@@ -35,11 +35,24 @@ def check_inputs(inputs: Sequence[str]) -> None:
         )
 
 
-def channels(values: Array) -> Array:
+def read_as(has_levels: bool, has_shares: bool) -> Callable[[Array], Array]:
+    """What makes of rows what a network of two taps reads."""
+    if has_shares:
+        return with_shares
+    return with_levels if has_levels else normalised
+
+
+def with_levels(values: Array) -> Array:
+    """Of intervals × rows × inputs, intervals × rows × twice the inputs: the shape and the level of
+    each."""
+    level = numpy.log2(1 + values / numpy.float32(SEGMENT_BYTES)) / numpy.float32(LEVELS)
+    return numpy.concatenate([normalised(values), level], axis=2, dtype=numpy.float32)
+
+
+def with_shares(values: Array) -> Array:
     """Of intervals × rows × twice the inputs, of the flow and of all flows, intervals × rows ×
     three times the inputs: the shape, the level and the share of each."""
     width = values.shape[2] // 2
     own, of_all = values[:, :, :width], values[:, :, width:]
-    level = numpy.log2(1 + own / numpy.float32(SEGMENT_BYTES)) / numpy.float32(LEVELS)
     share = numpy.where(of_all > 0, own / numpy.where(of_all > 0, of_all, 1), 0)
-    return numpy.concatenate([normalised(own), level, share], axis=2, dtype=numpy.float32)
+    return numpy.concatenate([with_levels(own), share], axis=2, dtype=numpy.float32)

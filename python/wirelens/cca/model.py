@@ -146,6 +146,8 @@ class Model:
     levels: bool = False
     """Networks read the levels of rows besides their shapes: `wirelens.cca.levels` of two taps,
     `wirelens.cca.onetap.levels` of one."""
+    queue_shares: bool = False
+    """And, of two taps, the flow's shares of the queue."""
 
     def voted(self, values: Array) -> Array:
         """Of intervals that are several of the longest of single slots a score for each
@@ -167,6 +169,8 @@ class Model:
         """What is no tensor."""
         rtt = {} if self.rows_per_rtt is None else {"rows_per_rtt": self.rows_per_rtt}
         levels = {"levels": True} if self.levels else {}
+        if self.queue_shares:
+            levels["queue_shares"] = True
         votes = {} if self.voting is None else {"votes": asdict(self.voting)}
         trained = {} if self.trained_on is None else {"range": self.trained_on}
         most = {} if self.confidence_max is None else {"confidence_max": self.confidence_max}

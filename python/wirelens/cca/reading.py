@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from wirelens.cca import levels
-from wirelens.cca.intervals import normalised
 from wirelens.cca.model import FORMAT, MODEL_FILE, Model, Network, Voting
 from wirelens.compat import install_line
 from wirelens.errors import MissingPackageError, ModelError
@@ -41,7 +40,7 @@ def load(folder: Path) -> Model:
                 [_network(file, one, said) for one in said["networks"]], said["training"],
                 said.get("rows_per_rtt"), Voting(**said["votes"]) if "votes" in said else None,
                 said.get("shares", (1.0,)), said.get("range"), said.get("confidence_max"),
-                said.get("levels", False),
+                said.get("levels", False), said.get("queue_shares", False),
             )  # fmt: skip
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{path}: {error}; wanted: a model of `wirelens train cca`") from error
@@ -49,7 +48,8 @@ def load(folder: Path) -> Model:
 
 def _network(file: Any, said: dict[str, Any], of_model: dict[str, Any]) -> Network:
     # With one tap, `wirelens.cca.onetap` makes the channels: a row's length is one of them.
-    is_leveled = of_model.get("levels", False) and "rows_per_rtt" not in of_model
+    has_levels = of_model.get("levels", False) and "rows_per_rtt" not in of_model
+    reads = levels.read_as(has_levels, of_model.get("queue_shares", False))
 
     def layer(name: str) -> tuple[Any, Any]:
         begin = f"{said['slots']}.{name}"
@@ -59,5 +59,5 @@ def _network(file: Any, said: dict[str, Any], of_model: dict[str, Any]) -> Netwo
         said["slots"], said["pool_len"],
         [layer(f"block{at}") for at in range(said["blocks"])], layer("head"),
         said["temperature"], said["unknown_below"], said.get("row_slots", 1),
-        levels.channels if is_leveled else normalised, said.get("correlation"),
+        reads, said.get("correlation"),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 from wirelens import written
 from wirelens.cca import evaluate, learn, levels
 from wirelens.cca.card import card
-from wirelens.cca.intervals import Intervals, Reading, draw, joined, normalised
+from wirelens.cca.intervals import Intervals, Reading, draw, joined
 from wirelens.cca.model import MODEL_FILE, Model, Network, Voting, voters_of
 from wirelens.cca.runs import AnyRun, confidence_max, find_runs, range_of
 from wirelens.errors import OptionError
@@ -45,14 +45,16 @@ class Request:
     note: str = ""
     background_max: int = 6
     """Flows of each run that are there for others to compete with and are trained on, too."""
-    intervals_max: int = 20_000
+    intervals_max: int = 24_000
     """Intervals of each length to train on; of more, some are drawn."""
     votes: int = 60
     """Intervals of the longest duration that count together."""
     shares: Sequence[float] = (1.0,)
     """Packets that are looked at; as many intervals of each."""
     levels: bool = False
-    """Networks read levels and shares besides shapes."""
+    """Networks read levels besides shapes."""
+    queue_shares: bool = False
+    """And the flow's shares of the queue."""
     evaluated_on: Sequence[Path] = ()
     """Held-out runs, of which the card gives F1 by the name of the folder or file."""
 
@@ -60,7 +62,8 @@ class Request:
         """How intervals of so many slots are read."""
         inputs = tuple(self.inputs)
         return Reading(
-            slots, inputs, self.slot, share, self.passed, self.per_flow, row_slots, self.levels
+            slots, inputs, self.slot, share, self.passed, self.per_flow, row_slots,
+            self.queue_shares,
         )
 
 
@@ -161,6 +164,8 @@ def train(request: Request, progress: Progress) -> Outcome:
     """
     written.check_free(request.output / MODEL_FILE, request.force)
     written.check(request.output)
+    if request.queue_shares and not request.levels:
+        raise OptionError("--queue-shares without --levels; wanted: both")
     if request.levels:
         levels.check_inputs(request.inputs)
     lengths = _lengths(request)
@@ -220,6 +225,7 @@ def train(request: Request, progress: Progress) -> Outcome:
         trained_on=range_of(runs),
         confidence_max=confidence_max(judging),
         levels=request.levels,
+        queue_shares=request.queue_shares,
     )
     names = [run.path.name for run in runs]
     text = card(model, names, request.note, _held_out(request, model, progress))
@@ -231,7 +237,7 @@ def _held_out(request: Request, model: Model, progress: Progress) -> dict[str, d
     """F1 by place and length of interval."""
     found = {}
     for place in request.evaluated_on:
-        asked = evaluate.Request(model, [place], request.per_flow, 1.0, request.seed, None)
+        asked = evaluate.Request(model, [place], seed=request.seed)
         rows = evaluate.evaluate(asked, progress)
         found[place.stem] = {f"{row.duration_ms:g}ms": row.f1 for row in rows}
     return found
@@ -278,6 +284,6 @@ def _one(
     schedule = {"paper": learn.PAPER, "faster": learn.FASTER}[request.recipe]
     return learn.dragonfly(
         trained_on, held, controls, schedule=schedule, seed=request.seed,
-        reads=levels.channels if request.levels else normalised, threads=request.threads,
+        reads=levels.read_as(request.levels, request.queue_shares), threads=request.threads,
         show=_training(progress, duration, schedule.epochs),
     )  # fmt: skip

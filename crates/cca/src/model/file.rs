@@ -10,7 +10,7 @@ use packet::{SlotClock, Span};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Map, Value};
 
-use super::{COUNT_MAX, Model, Network, Reads, Voting, levels, shares};
+use super::{COUNT_MAX, Model, Network, Reads, Voting, levels, queue_levels};
 use crate::flight::FlightInput;
 use crate::inputs::{Empty, Input, ProgressRule, Rules, Throughput};
 use crate::trained::{FlowTrainingConditions, TrainingConditions};
@@ -99,8 +99,12 @@ impl Model {
             None => None,
         };
         let has_levels = said.is_true("levels")?;
+        let has_queue_shares = said.is_true("queue_shares")?;
+        if has_queue_shares && (is_one_tap || !has_levels) {
+            return Err(said.wrong("queue_shares", "wanted: with two taps, with levels"));
+        }
         let width = if has_levels {
-            width_of_levels(said, &reads, rows_per_rtt.is_some())?
+            width_of_levels(said, &reads, rows_per_rtt.is_some(), has_queue_shares)?
         } else {
             reads.width()
         };
@@ -144,6 +148,7 @@ impl Model {
             trained_on,
             trained_on_flows,
             has_levels,
+            has_queue_shares,
             confidence_max,
         })
     }
@@ -165,6 +170,7 @@ fn width_of_levels(
     said: &Said<'_>,
     reads: &Reads,
     has_rows_per_rtt: bool,
+    has_queue_shares: bool,
 ) -> Result<usize, ModelError> {
     match reads {
         Reads::Flight(_) if !has_rows_per_rtt => {
@@ -173,7 +179,8 @@ fn width_of_levels(
         Reads::Flight(inputs) => Ok(levels::width(inputs.len())),
         Reads::Queue(inputs) => {
             let lone = inputs.iter().find(|input| !input.is_shared());
-            lone.map_or(Ok(shares::width(inputs.len())), |input| {
+            let width = queue_levels::width(inputs.len(), has_queue_shares);
+            lone.map_or(Ok(width), |input| {
                 let wanted = format_args!("{}: no flow has a share of it", input.name());
                 Err(said.wrong("levels", wanted))
             })
