@@ -15,6 +15,7 @@ are given; those that are there are not made again.
 import argparse
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
@@ -26,7 +27,7 @@ from wirelens.learn.progress import Progress
 from wirelens.learn.typed import time_us, whole
 
 RUNS_PER_FILE = 16
-SETTLED_SLOTS = round(SETTLED_S * 1e6 / time_us(SLOT))
+SETTLED = f"{SETTLED_S:g}s"
 
 
 def values(flow: Flow, begin: int, slots: int) -> Array:
@@ -39,35 +40,47 @@ def values(flow: Flow, begin: int, slots: int) -> Array:
     return numpy.rint(numpy.asarray(found.values)[0].astype(float)).astype(numpy.int64)
 
 
-def span(flow: Flow, begin: int, slots: int) -> tuple[int, int]:
+def span(flow: Flow, begin: int, slots: int, settled: int) -> tuple[int, int]:
     """The slots of a stretch in which a flow is past its start and before its end."""
-    first, last = flow.before.first_slot + SETTLED_SLOTS, flow.before.last_slot
+    first, last = flow.before.first_slot + settled, flow.before.last_slot
     return min(slots, max(0, first - begin)), min(slots, max(0, last - begin))
 
 
-def begins(flows: Sequence[Flow], stretches: int, slots: int, chance: random.Random) -> list[int]:
+@dataclass(frozen=True)
+class Wanted:
+    """What is kept of a run."""
+
+    stretches: int
+    slots: int
+    """Of each stretch."""
+    background_max: int
+    settled: int
+    """Slots from a flow's first packet on that are its start."""
+
+
+def begins(flows: Sequence[Flow], wanted: Wanted, chance: random.Random) -> list[int]:
     """Where stretches begin: each in a part of its own of the time in which all measured flows are
     past their start."""
     measured = [flow for flow in flows if not flow.is_background]
-    first = max(flow.before.first_slot for flow in measured) + SETTLED_SLOTS
+    first = max(flow.before.first_slot for flow in measured) + wanted.settled
     last = min(flow.before.last_slot for flow in measured)
-    part = (last - first) // stretches
-    free = max(0, part - slots)
-    return [first + number * part + chance.randint(0, free) for number in range(stretches)]
+    part = (last - first) // wanted.stretches
+    free = max(0, part - wanted.slots)
+    return [first + at * part + chance.randint(0, free) for at in range(wanted.stretches)]
 
 
-def pack(run: Run, stretches: int, slots: int, background_max: int) -> PackedRun:
+def pack(run: Run, wanted: Wanted) -> PackedRun:
     """The slots of a run."""
     chance = random.Random(run.path.name)
     present = run.flows(with_background=True, slot=SLOT)
     background = [flow for flow in present if flow.is_background]
     chance.shuffle(background)
-    kept = [flow for flow in present if not flow.is_background] + background[:background_max]
-    found = []
-    for begin in begins(present, stretches, slots, chance):
+    kept = [flow for flow in present if not flow.is_background] + background[: wanted.background_max]
+    slots, found = wanted.slots, []
+    for begin in begins(present, wanted, chance):
         own = numpy.stack([values(flow, begin, slots) for flow in kept])
         sums = sum(values(flow, begin, slots) for flow in present)
-        found.append(Stretch(own, sums, [span(flow, begin, slots) for flow in kept]))
+        found.append(Stretch(own, sums, [span(flow, begin, slots, wanted.settled) for flow in kept]))
     return PackedRun(
         run.path, run.rate_mbit, run.buffer_bytes, run.members,
         [flow.member for flow in kept], found,
@@ -83,8 +96,10 @@ def main() -> None:
     add("--stretches", type=whole(1), default=1)
     add("--length", default="60s")
     add("--background", type=whole(0), default=0)
+    add("--settled", default=SETTLED, help="what is left out from a flow's first packet on")
     asked = parser.parse_args()
-    slots = round(time_us(asked.length) / time_us(SLOT))
+    slots, settled = (round(time_us(one) / time_us(SLOT)) for one in (asked.length, asked.settled))
+    wanted = Wanted(asked.stretches, slots, asked.background, settled)
     progress = Progress()
     for number, at in enumerate(range(0, len(asked.runs), RUNS_PER_FILE)):
         path = asked.pack / f"slots-{number:02}.xz"
@@ -95,7 +110,7 @@ def main() -> None:
             if isinstance(run, PackedRun):
                 parser.error(f"{run.path.parent}: has slots already; wanted: runs with captures")
             progress.show(at + done, len(asked.runs), f"slots of {path.name}")
-            of_file.append(pack(run, asked.stretches, slots, asked.background))
+            of_file.append(pack(run, wanted))
         packed.write(path, of_file)
     progress.finish()
 

@@ -20,6 +20,7 @@ sys.path.append(str(ROOT / "models"))
 import cca_slots
 
 SLOTS = 2000
+WANTED = cca_slots.Wanted(stretches=2, slots=SLOTS, background_max=2, settled=2000)
 RUNS = 3
 
 
@@ -29,7 +30,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("slots")
     for name in ("one", "two", "three"):
         shutil.copytree(RUN, folder / "runs" / name)
-    runs = [cca_slots.pack(run, 2, SLOTS, 2) for run in find_runs([folder / "runs"])]
+    runs = [cca_slots.pack(run, WANTED) for run in find_runs([folder / "runs"])]
     packed.write(folder / "train-0.xz", runs)
     return folder / "train-0.xz"
 
@@ -41,7 +42,7 @@ def test_slots_are_those_of_the_captures(file: Path) -> None:
     assert first.rate_mbit == run.rate_mbit and first.members == run.members
     chance = random.Random("one")
     present = run.flows(with_background=True)
-    begins = cca_slots.begins(present, 2, SLOTS, chance)
+    begins = cca_slots.begins(present, WANTED, chance)
     compared = 0
     for begin, stretch in zip(begins, first.stretches, strict=True):
         sums = np.zeros((SLOTS, len(INPUTS)))

@@ -6,7 +6,7 @@ Dragonfly's network is read in that column.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import mean
 
@@ -229,24 +229,6 @@ def inputs(length: str = "100ms") -> str:
         for label, network in INPUTS.items()
     ]  # fmt: skip
     return grid(["F1"], made)
-
-
-def shipped() -> str:
-    """The networks that ship: those of the first seed."""
-    of: Callable[[str], list[Row]] = lambda test: chosen(  # noqa: E731
-        whole("rows", test), {"network": "dragonfly", "seed": 1}
-    )
-    made = []
-    for length in LENGTHS:
-        votes_of = length if length in SHORTER else BOTH
-        cells = []
-        for test in ("heldout", "transfer"):
-            (row,) = chosen(of(test), {"duration": length, "votes_of": votes_of})
-            cells += [f"{row['intervals']:,}", f"{row['f1']:.3f}"]
-        made.append((spaced(length), cells))
-    head = ["intervals of `heldout`", "F1 on `heldout`"]
-    head += ["intervals of `transfer`", "F1 on `transfer`"]
-    return grid(head, made)
 
 
 def foreign() -> str:

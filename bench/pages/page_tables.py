@@ -146,7 +146,6 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "cca-seven": plain(page_cca.seven),
     "cca-left-out": plain(page_cca.left_out),
     "cca-inputs": plain(page_cca.inputs),
-    "cca-shipped": plain(page_cca.shipped),
     "cca-foreign": plain(page_cca.foreign),
     "memory-splits": plain(page_memory.splits),
     "memory-units": plain(page_memory.units),

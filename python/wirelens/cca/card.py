@@ -38,7 +38,9 @@ def card(model: Model, runs: Sequence[str], note: str, held_out: HeldOut | None 
         f"| {span} | {network.temperature:.2f} | {network.unknown_below:g} |\n"
         for span, network in zip(spans, model.networks, strict=True)
     )
-    inputs = " and ".join(f"`{name}`" for name in model.inputs)
+    *first, last = (f"`{name}`" for name in model.inputs)
+    inputs = f"{', '.join(first)} and {last}" if first else last
+    read = ["the shape"] + ["the level"] * model.levels + ["the flow's share"] * model.queue_shares
     note = f"{note}\n\n" if note else ""
     votes = ""
     if model.voting:
@@ -70,9 +72,9 @@ def card(model: Model, runs: Sequence[str], note: str, held_out: HeldOut | None 
         )
     return f"""# Congestion controls of flows in a queue
 
-Identifies {", ".join(model.controls)} from {inputs} in slots of
-{model.slot_ns / 1e6:g} ms at a tap upstream and a tap downstream of the queue. Used by
-`wirelens cca --model`.
+Identifies {", ".join(model.controls)} from {inputs}, of each
+{" and ".join(read)}, in slots of {model.slot_ns / 1e6:g} ms at a tap upstream and a tap downstream
+of the queue. Used by `wirelens cca --model`.
 
 {note}## Quality
 
