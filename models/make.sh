@@ -110,7 +110,8 @@ case $kind in
     ;;
   cca)
     cd "$place"
-    "$python" -m wirelens.cca train -r data/train --levels --inputs cbiq_bytes,ingress_bytes,egress_bytes \
+    "$python" -m wirelens.cca train -r data/train --durations 10ms,100ms,1s --levels \
+      --inputs cbiq_bytes,ingress_bytes,egress_bytes \
       --evaluate data/heldout --evaluate data/transfer -o models/cca --force \
       --note "$(cat models/recipes/cca-note.txt)" "$@"
     ;;

@@ -8,7 +8,7 @@ from page_rows import Missing, Row, chosen, read
 
 FOLDER = "2026-11-27-amd-epyc-2-cores-cca-levels"
 LINES = (
-    Line("shapes of CBIQ and bytes that came (as shipped)", "dragonfly"),
+    Line("shapes of CBIQ and bytes that came", "dragonfly"),
     Line("with bytes that left, shapes and levels", "levels"),
     Line("with bytes that left, shapes, levels and shares", "levels and shares"),
     Line("DeePCCI", "deepcci"),

@@ -64,8 +64,9 @@ def card(model: Model, runs: Sequence[str], note: str, held_out: HeldOut | None 
         flows, rate, queue, rtt = (model.trained_on[name] for name in names)
         trained = (
             f"\nTrained on {flows[0]:g} to {flows[1]:g} flows in a queue, links of "
-            f"{rate[0] / 1e6:g} to {rate[1] / 1e6:g} Mbit/s, queues of {queue[0] * 1e3:g}\n"
-            f"to {queue[1] * 1e3:g} ms, round trips of {rtt[0] * 1e3:g} to {rtt[1] * 1e3:g} ms. "
+            f"{rate[0] / 1e6:g} to {rate[1] / 1e6:g} Mbit/s, queues of {queue[0] * 1e3:.3g}\n"
+            f"to {queue[1] * 1e3:.3g} ms, round trips of {rtt[0] * 1e3:.3g} to {rtt[1] * 1e3:.3g} "
+            "ms. "
             "Outside the first three ranges no congestion control is\n"
             "named; two taps do not measure round trips. "
             f"Confidence is at most {model.confidence_max or 1.0:.2f}.\n"
@@ -73,8 +74,8 @@ def card(model: Model, runs: Sequence[str], note: str, held_out: HeldOut | None 
     return f"""# Congestion controls of flows in a queue
 
 Identifies {", ".join(model.controls)} from {inputs}, of each
-{" and ".join(read)}, in slots of {model.slot_ns / 1e6:g} ms at a tap upstream and a tap downstream
-of the queue. Used by `wirelens cca --model`.
+{" and ".join(read)}, in slots of {model.slot_ns / 1e6:g} ms at a tap upstream and a tap
+downstream of the queue. Used by `wirelens cca --model`.
 
 {note}## Quality
 

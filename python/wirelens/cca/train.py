@@ -21,6 +21,8 @@ SLOTS_MIN = 10
 ROWS_MAX = 1000
 """Rows of an interval: in a longer one slots are added up."""
 VOTES_JUDGED = 10
+COUNTED_MAX = 4000
+"""Intervals of a length to see how far shorter ones err together: each is several of those."""
 SHARE_HELD = 0.2
 """Runs on which training is watched and probabilities are calibrated."""
 
@@ -202,8 +204,10 @@ def train(request: Request, progress: Progress) -> Outcome:
         progress.tell(
             f"{duration}: F1 {found[duration]:.3f} on {len(held)} validation intervals"
         )
-    networks = _counted_together(networks, [of_length.of_runs(held_runs) for of_length in drawn],
-                                 controls)  # fmt: skip
+    held_out = [
+        of_length.of_runs(held_runs).thinned(COUNTED_MAX, request.seed) for of_length in drawn
+    ]
+    networks = _counted_together(networks, held_out, controls)
     judging = [runs[number] for number in held_runs]
     voting = _voting(request, networks, judging, controls, progress)
     training: dict[str, Any] = {
