@@ -11,7 +11,8 @@
 #                                           attacks-forged and services, and captures of other places
 #                                           in the folders services, devices, latency and attacks of
 #                                           captures, of which the benign ones train
-#   bash models/make.sh cca SLOTS           slots of runs: testbed/data/congestion
+#   bash models/make.sh cca SLOTS           slots of runs: testbed/data/congestion; the one that ships
+#                                           was trained on earlier runs, which are not kept
 #   bash models/make.sh cca-onetap ROWS     rows of models/onetap_traces.py: testbed/data/onetap
 #   bash models/make.sh l4s TRACES          traces of models/l4s_traces.py
 #   bash models/make.sh video-rate CALLS CAPTURES   runs of the testbed's data set calls; and captures
@@ -110,9 +111,8 @@ case $kind in
     ;;
   cca)
     cd "$place"
-    "$python" -m wirelens.cca train -r data/train --durations 10ms,100ms,1s --levels \
-      --inputs cbiq_bytes,ingress_bytes,egress_bytes \
-      --evaluate data/heldout --evaluate data/transfer -o models/cca --force \
+    "$python" -m wirelens.cca train -r data/train --evaluate data/heldout --evaluate data/transfer \
+      -o models/cca --force \
       --note "$(cat models/recipes/cca-note.txt)" "$@"
     ;;
   cca-onetap)

@@ -86,7 +86,7 @@ def test_a_set_of_foreign_flows_is_of_the_model_that_ships() -> None:
 def test_the_card_says_what_flows_of_other_controls_are_named() -> None:
     rows = [
         row
-        for row in page_rows.read("2026-11-28-intel-xeon-2-cores-cca-ships/foreign.jsonl")
+        for row in page_rows.read("2026-11-23-cca-foreign/rows.jsonl")
         if row["length"] == "10s and more" and row["control"] not in ("bbr", "cubic", "reno")
     ]
     found: dict[str, list[float]] = {"named": [], "sure": []}

@@ -52,7 +52,8 @@ class Kind:
 
     name: str
     inputs: tuple[str, ...]
-    schedule: Any = learn.FASTER
+    schedule: Any = None
+    """`learn.faster` if there is none."""
     is_deepcci: bool = False
     reads: Callable[[Array], Array] = normalised
 
@@ -225,11 +226,12 @@ def one(
     duration, seed = what
     began = time.process_time()
     epochs: list[float] = []
+    schedule = kind.schedule or learn.faster(len(both.train))
 
     def show(epoch: int, _: float, f1: float) -> None:
         epochs.append(f1)
         text = f"{kind.name}, {duration}, seed {seed}: F1 {max(epochs):.3f} of runs held out"
-        progress.show(epoch + 1, kind.schedule.epochs, text)
+        progress.show(epoch + 1, schedule.epochs, text)
 
     trained = kind.train(both, asked, seed, show)
     facts = {

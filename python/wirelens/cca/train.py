@@ -285,7 +285,7 @@ def _one(
     request: Request, controls: Sequence[str], trained_on: Intervals, held: Intervals,
     duration: str, progress: Progress,
 ) -> learn.TrainedNetwork:  # fmt: skip
-    schedule = {"paper": learn.PAPER, "faster": learn.FASTER}[request.recipe]
+    schedule = learn.PAPER if request.recipe == "paper" else learn.faster(len(trained_on))
     return learn.dragonfly(
         trained_on, held, controls, schedule=schedule, seed=request.seed,
         reads=levels.read_as(request.levels, request.queue_shares), threads=request.threads,
