@@ -98,11 +98,7 @@ impl Model {
             Some(_) => u32::try_from(said.whole("rows_per_rtt", 1, 1000)?).ok(),
             None => None,
         };
-        let has_levels = said.is_true("levels")?;
-        let has_queue_shares = said.is_true("queue_shares")?;
-        if has_queue_shares && (is_one_tap || !has_levels) {
-            return Err(said.wrong("queue_shares", "wanted: with two taps, with levels"));
-        }
+        let (has_levels, has_queue_shares) = read_levels(said, is_one_tap)?;
         let width = if has_levels {
             width_of_levels(said, &reads, rows_per_rtt.is_some(), has_queue_shares)?
         } else {
@@ -163,6 +159,15 @@ fn read_inputs(said: &Said<'_>) -> Result<Reads, ModelError> {
     }
     Reads::from_names(&inputs)
         .ok_or_else(|| said.wrong("inputs", "wanted: of two taps or of one, not of both"))
+}
+
+/// Whether levels are read, and shares of the queue.
+fn read_levels(said: &Said<'_>, is_one_tap: bool) -> Result<(bool, bool), ModelError> {
+    let (has_levels, has_shares) = (said.is_true("levels")?, said.is_true("queue_shares")?);
+    if has_shares && (is_one_tap || !has_levels) {
+        return Err(said.wrong("queue_shares", "wanted: with two taps, with levels"));
+    }
+    Ok((has_levels, has_shares))
 }
 
 /// Columns that a network reads where there are levels.
