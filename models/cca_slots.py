@@ -47,7 +47,7 @@ def span(flow: Flow, begin: int, slots: int, settled: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Extent:
     """What is kept of a run."""
 
     stretches: int
@@ -58,7 +58,7 @@ class Wanted:
     """Slots from a flow's first packet on that are its start."""
 
 
-def begins(flows: Sequence[Flow], wanted: Wanted, chance: random.Random) -> list[int]:
+def begins(flows: Sequence[Flow], wanted: Extent, chance: random.Random) -> list[int]:
     """Where stretches begin: each in a part of its own of the time in which all measured flows are
     past their start."""
     measured = [flow for flow in flows if not flow.is_background]
@@ -69,18 +69,20 @@ def begins(flows: Sequence[Flow], wanted: Wanted, chance: random.Random) -> list
     return [first + at * part + chance.randint(0, free) for at in range(wanted.stretches)]
 
 
-def pack(run: Run, wanted: Wanted) -> PackedRun:
+def pack(run: Run, wanted: Extent) -> PackedRun:
     """The slots of a run."""
     chance = random.Random(run.path.name)
     present = run.flows(with_background=True, slot=SLOT)
     background = [flow for flow in present if flow.is_background]
     chance.shuffle(background)
-    kept = [flow for flow in present if not flow.is_background] + background[: wanted.background_max]
+    measured = [flow for flow in present if not flow.is_background]
+    kept = measured + background[: wanted.background_max]
     slots, found = wanted.slots, []
     for begin in begins(present, wanted, chance):
         own = numpy.stack([values(flow, begin, slots) for flow in kept])
         sums = sum(values(flow, begin, slots) for flow in present)
-        found.append(Stretch(own, sums, [span(flow, begin, slots, wanted.settled) for flow in kept]))
+        spans = [span(flow, begin, slots, wanted.settled) for flow in kept]
+        found.append(Stretch(own, sums, spans))
     return PackedRun(
         run.path, run.rate_mbit, run.buffer_bytes, run.members,
         [flow.member for flow in kept], found,
@@ -99,7 +101,7 @@ def main() -> None:
     add("--settled", default=SETTLED, help="what is left out from a flow's first packet on")
     asked = parser.parse_args()
     slots, settled = (round(time_us(one) / time_us(SLOT)) for one in (asked.length, asked.settled))
-    wanted = Wanted(asked.stretches, slots, asked.background, settled)
+    wanted = Extent(asked.stretches, slots, asked.background, settled)
     progress = Progress()
     for number, at in enumerate(range(0, len(asked.runs), RUNS_PER_FILE)):
         path = asked.pack / f"slots-{number:02}.xz"

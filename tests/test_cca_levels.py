@@ -36,7 +36,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("levels")
-    options = ("--levels", "--queue-shares", "--durations", "20ms,200ms", "--per-flow", "30", "--threads", "1", "-q")
+    options = ("--levels", "--queue-shares", "--durations", "20ms,200ms", "--per-flow", "30",
+               "--threads", "1", "-q")  # fmt: skip
     ran = wirelens("train", "cca", "-r", runs, "-o", folder, *options, time_max_s=300)
     assert ran.status == 0, ran.stderr
     return folder

@@ -20,7 +20,7 @@ sys.path.append(str(ROOT / "models"))
 import cca_slots
 
 SLOTS = 2000
-WANTED = cca_slots.Wanted(stretches=2, slots=SLOTS, background_max=2, settled=2000)
+WANTED = cca_slots.Extent(stretches=2, slots=SLOTS, background_max=2, settled=2000)
 RUNS = 3
 
 

@@ -55,7 +55,8 @@ def parser() -> argparse.ArgumentParser:
                  "folders with captures and flows.tsv, or row files; may be given several "
                  "times, then also the same again, to count more in training")  # fmt: skip
         add("--per-flow", metavar="N", type=whole(1), default=per_flow,
-            help="Intervals sampled from each flow, with two taps [default: %(default)s]")  # fmt: skip
+            help="Intervals sampled from each flow, with two taps [default: %(default)s]",
+            )  # fmt: skip
         add("--seed", metavar="N", type=whole(0), default=1,
             help="Seed of all random choices [default: 1]")  # fmt: skip
         add("-q", "--quiet", action="store_true", help="No progress")
