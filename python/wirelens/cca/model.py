@@ -17,7 +17,7 @@ from wirelens.cca.intervals import Array, in_rows, normalised
 from wirelens.compat import install_line
 from wirelens.errors import MissingPackageError
 from wirelens.learn.metrics import softmax
-from wirelens.learn.networks import BATCH_VALUES_MAX, tensor, torch
+from wirelens.learn.networks import batches, tensor, torch
 from wirelens.sealed import SUMS_FILE, line
 
 FORMAT = "wirelens-cca 1"
@@ -47,12 +47,9 @@ class Network:
 
     def scores(self, values: Array) -> Array:
         """Of intervals, slot by slot, a score for each control, as `wirelens cca` finds them."""
-        at_once = max(1, BATCH_VALUES_MAX // max(1, values[0].size)) if len(values) else 1
         parts = [
-            self.scores_of_channels(
-                tensor(self.reads(in_rows(values[first : first + at_once], self.row_slots)))
-            )
-            for first in range(0, len(values), at_once)
+            self.scores_of_channels(tensor(self.reads(in_rows(some, self.row_slots))))
+            for some in batches(values)
         ]
         return numpy.concatenate([numpy.empty((0, len(self.head[1])), numpy.float32), *parts])
 

@@ -14,7 +14,7 @@ import inspect
 import io
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -251,16 +251,19 @@ def _epoch(
     return total / len(order)
 
 
+def batches(values: Array) -> Iterator[Array]:
+    """Rows in pieces, fewer of long ones: what a layer makes of them is to stay in the cache."""
+    row_len = max(1, numpy.asarray(values[:1]).size)
+    batch_rows = min(256, max(1, BATCH_VALUES_MAX // row_len))
+    for first in range(0, len(values), batch_rows):
+        yield values[first : first + batch_rows]
+
+
 def outputs(network: Any, values: Array) -> Array:
     """What the network says of rows, before softmax."""
     network.eval()
-    parts = []
-    # Long rows fewer at once: what a layer makes of them is to stay in the cache.
-    row_len = max(1, numpy.asarray(values[:1]).size)
-    batch_rows = min(256, max(1, BATCH_VALUES_MAX // row_len))
     with torch.no_grad():
-        for first in range(0, len(values), batch_rows):
-            parts.append(array(network(tensor(values[first : first + batch_rows]))))
+        parts = [array(network(tensor(rows))) for rows in batches(values)]
     return numpy.concatenate(parts) if parts else numpy.empty((0, 0), dtype=numpy.float32)
 
 
