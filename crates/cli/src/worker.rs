@@ -1,16 +1,20 @@
 //! `wirelens worker`: computes the later stages of models for sensors.
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::Args;
+use server::{Mode, Server};
 use session::Host;
 use session::host::machine_name;
 use session::worker::{self, Device, PARTITIONS, WorkerRequest, parse_partitions};
+use store::Store;
 
 use crate::clock::CLOCK;
 use crate::failure::{Failure, Status};
 use crate::interrupt;
+use crate::run::{page, tell_line};
 
 /// Arguments of `wirelens worker`.
 #[derive(Debug, Args)]
@@ -25,7 +29,7 @@ pub struct WorkerArguments {
     /// Folder of a trained model, or the name of a shipped one; the same as on the sensors
     #[arg(long, value_name = "MODEL")]
     pub model: PathBuf,
-    /// Take [nats] from these settings: servers, credentials, TLS, prefix
+    /// Take [nats] from these settings: servers, credentials, TLS, prefix; with --page also [page]
     #[arg(short = 'c', long = "config", value_name = "FILE.toml")]
     pub config: Option<PathBuf>,
     /// Server of the broker; may be given several times [default: nats://127.0.0.1:4222]
@@ -41,6 +45,10 @@ pub struct WorkerArguments {
     /// Parts of the flows to take, of 0 to 3 [default: all]
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_partitions)]
     pub partitions: Option<RangeInclusive<u16>>,
+    /// Serve /metrics, the API and the page at this address [default: 127.0.0.1:9417]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9417")]
+    #[arg(value_parser = session::page::parse_listen)]
+    pub page: Option<SocketAddr>,
     /// Print no summary; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,
@@ -48,6 +56,13 @@ pub struct WorkerArguments {
 
 /// Runs `wirelens worker`.
 pub(crate) fn run(asked: &WorkerArguments, host: &Host) -> Result<Status, Failure> {
+    let (store, config) = (Store::new(), asked.config.as_deref());
+    let shown = asked.page.map(|listen| worker::page(listen, config)).transpose();
+    let serve = |shown| {
+        let facts = page::facts_of(Mode::Live, Vec::new(), Box::new(|| (0, 0)));
+        page::begin(&shown, &store, facts, (None, None), tell_line)
+    };
+    let server = shown.map_err(Failure::error)?.map(serve).transpose()?;
     let request = WorkerRequest {
         model: asked.model.clone(),
         config: asked.config.clone(),
@@ -57,10 +72,12 @@ pub(crate) fn run(asked: &WorkerArguments, host: &Host) -> Result<Status, Failur
         partitions: asked.partitions.clone().unwrap_or(PARTITIONS),
         machine: machine_name(),
         monotonic: CLOCK.monotonic,
-        tell: crate::run::tell_line,
+        tell: tell_line,
+        store: Some(store),
     };
     let ends = interrupt::control().flag();
     let counts = worker::run(request, host, crate::environment, &ends).map_err(Failure::error)?;
+    server.into_iter().for_each(Server::end);
     if !asked.quiet {
         eprint!("{}", worker::lines(&counts));
     }

@@ -1,5 +1,7 @@
 //! Flows with what is kept of their frames, before anyone shows them.
 
+pub mod index;
+
 use std::sync::Arc;
 
 use engine::flow::{

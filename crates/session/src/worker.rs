@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::fs;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +14,13 @@ use ::classify::serve::{StageRow, StageRows};
 use bus::{AnswerRows, BusError, RowAnswer, RowFields, Worker, WorkerCounts, WorkerOptions};
 pub use model::Device;
 use serde::Deserialize;
+use store::Store;
 
 use crate::classify;
 use crate::classify::evidence_of;
+use crate::page::PageSettings;
 use crate::published::NatsSettings;
+use crate::run::count_process;
 use crate::shipped::ModelError;
 use crate::{Environment, Host};
 
@@ -29,15 +33,16 @@ const ROWS_MAX: usize = 256;
 /// Rows that a card scores together at most.
 const BATCH_ROWS: usize = 1024;
 
-/// Settings of a sensor, of which a worker reads `[nats]`.
+/// Settings of a sensor, of which a worker reads `[nats]`, and `[page]` where it is asked for one.
 #[derive(Default, Deserialize)]
 struct File {
     #[serde(default)]
     nats: NatsSettings,
+    page: Option<PageSettings>,
 }
 
 /// What is asked of a worker.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WorkerRequest {
     /// Folder of a trained cascade, or the name of a shipped model.
     pub model: PathBuf,
@@ -57,6 +62,8 @@ pub struct WorkerRequest {
     pub monotonic: fn() -> Duration,
     /// Prints messages for users; a line each.
     pub tell: fn(&str),
+    /// Where it counts what it does.
+    pub store: Option<Arc<Store>>,
 }
 
 /// Reads which parts of the flows a worker takes: `3` or `0-1`.
@@ -99,16 +106,28 @@ impl fmt::Display for WorkerError {
 
 impl std::error::Error for WorkerError {}
 
-/// `[nats]` of a settings file.
-fn nats(path: Option<&Path>) -> Result<NatsSettings, WorkerError> {
-    let Some(path) = path else { return Ok(NatsSettings::default()) };
+/// What a worker reads of a settings file.
+fn settings(path: Option<&Path>) -> Result<File, WorkerError> {
+    let Some(path) = path else { return Ok(File::default()) };
     let wrong = |why: String| WorkerError::Settings(path.to_owned(), why);
     let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let File { nats } = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    match nats.mistake() {
-        Some(mistake) => Err(wrong(format!("[nats] {mistake}"))),
-        None => Ok(nats),
+    let file: File = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    if let Some(mistake) = file.nats.mistake() {
+        return Err(wrong(format!("[nats] {mistake}")));
     }
+    match file.page.as_ref().and_then(PageSettings::mistake) {
+        Some(mistake) => Err(wrong(format!("[page] {mistake}"))),
+        None => Ok(file),
+    }
+}
+
+/// Where a worker shows what it does: at this address, otherwise as the settings have it.
+///
+/// # Errors
+/// [`WorkerError::Settings`]
+pub fn page(listen: SocketAddr, config: Option<&Path>) -> Result<PageSettings, WorkerError> {
+    let File { page, .. } = settings(config)?;
+    Ok(PageSettings { listen, ..page.unwrap_or_default() })
 }
 
 /// Why a model's stages cannot be computed by workers, if they cannot.
@@ -136,7 +155,7 @@ pub fn run(
     ends: &AtomicBool,
 ) -> Result<WorkerCounts, WorkerError> {
     let WorkerRequest { model, config, servers, thread_count, partitions, machine, .. } = request;
-    let mut nats = nats(config.as_deref())?;
+    let File { mut nats, .. } = settings(config.as_deref())?;
     if !servers.is_empty() {
         nats.servers = servers;
     }
@@ -164,7 +183,13 @@ pub fn run(
     let id = cascade.id();
     (request.tell)(&format!("model {id}, threads: {thread_count}, device: {device}"));
     let model = || Model::new(Arc::clone(&cascade));
-    Worker::new(options).run(model, ends).map_err(WorkerError::Bus)
+    let worker = Arc::new(Worker::new(options));
+    if let Some(store) = request.store {
+        let counted = Arc::clone(&worker);
+        store.count_by("worker", Box::new(move || counted.metrics()));
+        count_process(&store);
+    }
+    worker.run(model, ends).map_err(WorkerError::Bus)
 }
 
 /// What a worker has done, for people.

@@ -12,6 +12,7 @@ use async_nats::{Client, Message, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::select_all;
+use store::Count;
 use tokio::sync::mpsc::{self as parcels, Receiver, Sender};
 
 use super::format::{self, RowAnswer, RowFields, Status};
@@ -118,6 +119,28 @@ impl WorkerTally {
     }
 }
 
+impl WorkerCounts {
+    /// What they are called in metrics.
+    fn metrics(&self) -> Vec<Count> {
+        let about = "Messages of sensors, by outcome.";
+        let outcomes = [
+            ("answered", self.messages),
+            ("late", self.late),
+            ("busy", self.busy),
+            ("refused", self.refused),
+        ];
+        let messages = outcomes.map(|(outcome, count)| {
+            Count::total("messages", about, count).with("outcome", outcome)
+        });
+        let mut counts = messages.to_vec();
+        counts.extend([
+            Count::total("rows_answered", "Rows that were answered.", self.answered),
+            Count::total("batches", "Times that a model was asked.", self.batches),
+        ]);
+        counts
+    }
+}
+
 /// A message that waits for a thread.
 struct Job {
     reply: Subject,
@@ -209,13 +232,29 @@ pub struct Worker {
     options: WorkerOptions,
     tally: WorkerTally,
     jobs: Jobs,
+    is_connected: Arc<AtomicBool>,
 }
 
 impl Worker {
     /// One that has done nothing yet.
     #[must_use]
     pub fn new(options: WorkerOptions) -> Self {
-        Self { options, tally: WorkerTally::default(), jobs: Jobs::default() }
+        let (tally, jobs) = (WorkerTally::default(), Jobs::default());
+        Self { options, tally, jobs, is_connected: Arc::default() }
+    }
+
+    /// What it has done so far, and what waits.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn metrics(&self) -> Vec<Count> {
+        let (waiting, is_connected) = (self.jobs.lock().0.len(), self.is_connected.load(Relaxed));
+        let about = "1 while the broker is reached, otherwise 0.";
+        let mut counts = self.tally.counts().metrics();
+        counts.extend([
+            Count::gauge("connected", about, f64::from(is_connected)),
+            Count::gauge("messages_waiting", "Messages that wait for a thread.", waiting as f64),
+        ]);
+        counts
     }
 
     /// Answers rows until it is to end; then what waits is answered, and no more is taken. `make`
@@ -317,10 +356,16 @@ impl Worker {
 
     async fn open(&self) -> Result<(Client, Vec<Subscriber>), OpenError> {
         let WorkerOptions { link, prefix, model, partitions, name, tell, .. } = &self.options;
-        let tell = *tell;
+        let (tell, is_connected) = (*tell, Arc::clone(&self.is_connected));
         let on_event = move |event| match event {
-            LinkEvent::Connected => tell("nats: connected"),
-            LinkEvent::Away(why) => tell(&format!("nats: the broker is away ({why})")),
+            LinkEvent::Connected => {
+                is_connected.store(true, Relaxed);
+                tell("nats: connected");
+            }
+            LinkEvent::Away(why) => {
+                is_connected.store(false, Relaxed);
+                tell(&format!("nats: the broker is away ({why})"));
+            }
             LinkEvent::Trouble(why) => tell(&format!("nats: {why}")),
         };
         let inbox = format!("_INBOX.{}", token(name));

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use session::duration::parse_duration;
+use session::first::index::IndexBy as PacketIndexBy;
 
 use crate::args::InputArguments;
 use crate::args::parse_key_count;
@@ -168,17 +169,15 @@ pub enum IndexBy {
     TxMac,
 }
 
-impl IndexBy {
-    /// The column's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SrcIp => "src_ip",
-            Self::DstIp => "dst_ip",
-            Self::SrcPrt => "src_prt",
-            Self::DstPrt => "dst_prt",
-            Self::Flow => "flow",
-            Self::TxMac => "tx_mac",
+impl From<IndexBy> for PacketIndexBy {
+    fn from(by: IndexBy) -> Self {
+        match by {
+            IndexBy::SrcIp => Self::SrcIp,
+            IndexBy::DstIp => Self::DstIp,
+            IndexBy::SrcPrt => Self::SrcPrt,
+            IndexBy::DstPrt => Self::DstPrt,
+            IndexBy::Flow => Self::Flow,
+            IndexBy::TxMac => Self::TxMac,
         }
     }
 }

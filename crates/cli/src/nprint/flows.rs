@@ -2,12 +2,11 @@
 
 use engine::flow::FlowState;
 use model::{FlowFeatures, Headers, Subscription};
-use session::first::FlowsRequest;
+use session::first::{FlowsRequest, index};
 use session::first::{KeepFirst, compute};
 use session::flows::RunTotals;
 use session::reading::{Inputs, OpenSources};
 
-use super::index;
 use super::rows::Rows;
 use crate::failure::Failure;
 

@@ -2,7 +2,6 @@
 
 pub mod args;
 mod flows;
-mod index;
 mod packets;
 mod rows;
 mod sequences;
@@ -14,7 +13,7 @@ use engine::flow::FlowOptions;
 use model::{
     Block, FeatureSchema, Headers, Layout, Subscription, SubscriptionError, SubscriptionRequest,
 };
-use session::first::FlowsRequest;
+use session::first::{FlowsRequest, index};
 use session::flows::RunTotals;
 use session::reading::{Inputs, Needs, OpenSources, hash_seed};
 use session::summary::StageSummary;
@@ -43,7 +42,7 @@ pub(crate) fn run(arguments: &NprintArguments) -> Result<Status, Failure> {
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let depth = arguments.depth.map(usize::from);
     let packet_fields = index::packet_fields(
-        arguments.index,
+        arguments.index.into(),
         arguments.relative_timestamps,
         arguments.absolute_timestamps,
     );

@@ -6,10 +6,10 @@ use engine::group::Outcome;
 use engine::run::{Control, run_one};
 use model::Layout;
 use packet::{Batch, Frame, Protocol, Timestamp};
+use session::first::index::PacketIndex;
 use session::reading::{Inputs, OpenSources, ReceiveOutcome};
 
 use super::args::NprintArguments;
-use super::index::PacketIndex;
 use super::rows::Rows;
 use crate::failure::Failure;
 
@@ -38,7 +38,7 @@ pub(super) fn run(
 ) -> Result<(Outcome, ReceiveOutcome), Failure> {
     let mut stage = Packets {
         layout,
-        index: PacketIndex::new(arguments.index),
+        index: PacketIndex::new(arguments.index.into()),
         relative: arguments.relative_timestamps,
         absolute: arguments.absolute_timestamps,
         all_ip: arguments.all_ip,

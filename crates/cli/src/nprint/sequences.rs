@@ -4,13 +4,12 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use engine::flow::{FlowPacket, FlowSlot, FlowState, FromFrames};
 use model::{FirstSteps, sequence};
 use packet::Frame;
-use session::first::FlowsRequest;
 use session::first::compute;
+use session::first::{FlowsRequest, index};
 use session::flows::RunTotals;
 use session::reading::{Inputs, OpenSources};
 
 use super::args::{NprintFormat, NprintOutputArguments};
-use super::index;
 use super::rows::table;
 use crate::failure::Failure;
 

@@ -30,7 +30,7 @@ impl From<ServerError> for Failure {
 }
 
 /// Begins to serve, and says where.
-pub(super) fn begin(
+pub(crate) fn begin(
     settings: &PageSettings,
     store: &Arc<Store>,
     facts: Facts,
@@ -70,7 +70,7 @@ pub(crate) fn facts(inputs: &Inputs, is_report: bool) -> Facts {
 }
 
 /// The same of a run that counts packets itself.
-pub(super) fn facts_of(mode: Mode, inputs: Vec<String>, packets: CountPackets) -> Facts {
+pub(crate) fn facts_of(mode: Mode, inputs: Vec<String>, packets: CountPackets) -> Facts {
     Facts {
         version: env!("CARGO_PKG_VERSION"),
         mode,

@@ -102,7 +102,7 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
             wanted: "none; a faster disk, or fewer rows",
         },
     ];
-    let others = broker(&counts).into_iter().chain(sensors(&counts));
+    let others = broker(&counts).into_iter().chain(sensors(&counts)).chain(worker(&counts));
     let checks = checks.into_iter().chain(stored(state.history.as_ref())).chain(others);
     let checks: Vec<_> = checks.collect();
     let is_well = checks.iter().all(|check| check.status == "ok");
@@ -163,6 +163,27 @@ fn sensors(counts: &[(&'static str, Vec<Count>)]) -> Option<Check> {
         status,
         seen: format!("broker {state}; {known} heard, {silent} silent; {missing} rows missing"),
         wanted: "all heard, no row missing; the table `sensors` has each of them",
+    })
+}
+
+/// Whether a worker is reached and keeps up.
+fn worker(counts: &[(&'static str, Vec<Count>)]) -> Option<Check> {
+    let sum = sums(counts, "worker")?;
+    let (_, counts) = counts.iter().find(|(name, _)| *name == "worker")?;
+    let of = |outcome: &str| {
+        let is_it = |count: &&Count| count.labels.iter().any(|(_, value)| value == outcome);
+        counts.iter().find(is_it).map_or(0.0, |count| count.value)
+    };
+    let (is_connected, missed) = (sum("connected") > 0.0, of("late") + of("busy"));
+    let state = if is_connected { "connected" } else { "away" };
+    Some(Check {
+        name: "rows of sensors",
+        status: if is_connected && missed == 0.0 { "ok" } else { "warning" },
+        seen: format!(
+            "broker {state}; {} rows answered, {missed} messages not in time",
+            sum("rows_answered")
+        ),
+        wanted: "connected, and all in time; try more threads, or more workers",
     })
 }
 

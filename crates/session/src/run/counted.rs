@@ -57,7 +57,7 @@ impl Reading {
 }
 
 /// Has counted what the process uses: memory, processor time, files; and each of its threads.
-pub(super) fn count_process(store: &Store) {
+pub(crate) fn count_process(store: &Store) {
     store.count_by(PROCESS, Box::new(process));
     let threads = Mutex::new(Threads::default());
     let counting = move || {

@@ -23,6 +23,7 @@ mod spare;
 
 pub use crate::input::InputSettings;
 pub use central::{CentralDoors, CentralRun};
+pub(crate) use counted::count_process;
 pub use example::{USUAL, example};
 pub use outputs::OutputSettings;
 pub use places::RunFolder;

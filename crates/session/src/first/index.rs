@@ -8,14 +8,44 @@ use engine::flow::FlowRecord;
 use packet::community_id::CommunityId;
 use packet::{Frame, Layers, Protocol, Timestamp};
 
-use super::args::IndexBy;
+/// What names a packet's row, as nPrint has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IndexBy {
+    /// Source address.
+    SrcIp,
+    /// Destination address.
+    DstIp,
+    /// Source port of TCP or UDP, otherwise NULL.
+    SrcPrt,
+    /// Destination port of TCP or UDP, otherwise NULL.
+    DstPrt,
+    /// Addresses, ports and protocol.
+    Flow,
+    /// NULL: radio headers are not read.
+    TxMac,
+}
+
+impl IndexBy {
+    /// The column's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SrcIp => "src_ip",
+            Self::DstIp => "dst_ip",
+            Self::SrcPrt => "src_prt",
+            Self::DstPrt => "dst_prt",
+            Self::Flow => "flow",
+            Self::TxMac => "tx_mac",
+        }
+    }
+}
 
 const fn text(name: &'static str, about: &'static str) -> Field {
     Field::new(name, Kind::Text, about)
 }
 
 /// The columns before a flow's bits.
-pub(super) const FLOW: Schema = &[
+pub const FLOW: Schema = &[
     text("community_id", "Community ID v1, seed 0."),
     text("protocol", "IP protocol."),
     text("src_ip", "Address of the source, which sent the first packet."),
@@ -33,7 +63,7 @@ pub(super) const FLOW: Schema = &[
 ];
 
 /// Hands the values of [`FLOW`] to `put`.
-pub(super) fn of_flow<R>(record: &FlowRecord, put: impl FnOnce(&[Value<'_>]) -> R) -> R {
+pub fn of_flow<R>(record: &FlowRecord, put: impl FnOnce(&[Value<'_>]) -> R) -> R {
     let (source, destination) = record.endpoints();
     let (community_id, protocol) = (CommunityId(record.key), record.key.protocol());
     let first = Value::TimestampNs(record.first.as_ns());
@@ -50,7 +80,8 @@ pub(super) fn of_flow<R>(record: &FlowRecord, put: impl FnOnce(&[Value<'_>]) -> 
 }
 
 /// The columns before a packet's bits.
-pub(super) fn packet_fields(index: IndexBy, relative: bool, absolute: bool) -> Vec<Field> {
+#[must_use]
+pub fn packet_fields(index: IndexBy, relative: bool, absolute: bool) -> Vec<Field> {
     let mut fields = vec![text(index.name(), "Index of the row.")];
     if relative {
         fields.push(Field::new("rts", Kind::F64, "Microseconds since the previous row."));
@@ -63,7 +94,7 @@ pub(super) fn packet_fields(index: IndexBy, relative: bool, absolute: bool) -> V
 }
 
 /// What names packets, one after the other.
-pub(super) struct PacketIndex {
+pub struct PacketIndex {
     by: IndexBy,
     text: Vec<u8>,
 }
@@ -88,12 +119,14 @@ fn ports(frame: &Frame<'_>) -> Ports {
 }
 
 impl PacketIndex {
-    pub(super) const fn new(by: IndexBy) -> Self {
+    /// With nothing named yet.
+    #[must_use]
+    pub const fn new(by: IndexBy) -> Self {
         Self { by, text: Vec::new() }
     }
 
     /// The text of a packet's index. Where there is nothing, as nPrint has it, `NULL`.
-    pub(super) fn of(&mut self, frame: &Frame<'_>) -> &str {
+    pub fn of(&mut self, frame: &Frame<'_>) -> &str {
         self.text.clear();
         match self.by {
             IndexBy::SrcIp => self.address(frame.ip_addresses().map(|(source, _)| source)),
