@@ -36,6 +36,9 @@ ELSEWHERE = (
     "wirelens_escalations_answer_seconds", "wirelens_escalations_transit_seconds",
     *(f"wirelens_escalations_{name}_total" for name in (
         "rows", "messages", "messages_repeated", "answers_unexpected")),
+    # What a worker counts itself: tests/test_worker_page.py.
+    "wirelens_worker_connected", "wirelens_worker_messages_waiting",
+    *(f"wirelens_worker_{name}_total" for name in ("messages", "rows_answered", "batches")),
     # And sensors: tests/test_sensors.py starts some and reads these.
     "wirelens_sensors_connected", "wirelens_sensors_known", "wirelens_sensors_silent",
     "wirelens_sensors_rows_missing", "wirelens_sensors_joins_waiting",

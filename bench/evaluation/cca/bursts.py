@@ -3,6 +3,7 @@ bursts, which are the machine's and not the congestion controls'.
 
     .venv/bin/python bench/evaluation/cca/bursts.py testbed-runs/congestion/train-???? \\
         testbed/data/congestion/train -o rows.jsonl
+    .venv/bin/python bench/evaluation/cca/bursts.py rows.jsonl --table
 
 Runs are folders with captures, or files of slots. A row a run: `late_us`, how late the relay passed
 on acknowledgements at the 99th percentile (of folders; it is in no file of slots); `fullest`, the
@@ -13,6 +14,7 @@ measured flow, Mbit/s.
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +72,43 @@ def row(run: PackedRun) -> dict[str, Any]:
     }
 
 
+BANDS_US = ((0, 500), (500, 1000), (1000, 3000))
+BACKGROUNDS = ((0, 0), (1, 15), (16, 1000))
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Medians of `fullest`, by lateness and by how many background flows there are."""
+    lines = [
+        "## fullest",
+        "",
+        "| acknowledgements late at p99 | runs | no background flow | 1 to 15 | more |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for low, high in BANDS_US:
+        of = [row for row in rows if low <= row["late_us"] < high]
+        cells = []
+        for fewest, most in BACKGROUNDS:
+            found = [row["fullest"] for row in of if fewest <= row["background"] <= most]
+            median = f"{numpy.median(found):.2f} ({len(found)})" if found else "–"
+            cells.append(median)
+        name = f"{low / 1000:g} to {high / 1000:g} ms"
+        lines.append(f"| {name} | {len(of)} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """The command line above."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN|FILE")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
+    parser.add_argument("--table", action="store_true", help="of rows that were written before")
     asked = parser.parse_args()
+    if asked.table:
+        lines = (line for path in asked.runs for line in path.read_text().splitlines())
+        print(table([json.loads(line) for line in lines]), end="")
+        return
+    if asked.output is None:
+        parser.error("wanted: -o FILE, for the rows")
     progress, runs = Progress(), find_runs(asked.runs)
     with asked.output.open("w") as file:
         for done, run in enumerate(runs):
