@@ -111,8 +111,8 @@ case $kind in
     ;;
   cca)
     cd "$place"
-    "$python" -m wirelens.cca train -r data/train --evaluate data/heldout --evaluate data/transfer \
-      -o models/cca --force \
+    "$python" -m wirelens.cca train -r data/train -r data/rates-train --evaluate data/heldout \
+      --evaluate data/rates-heldout --evaluate data/transfer -o models/cca --force \
       --note "$(cat models/recipes/cca-note.txt)" "$@"
     ;;
   cca-onetap)
