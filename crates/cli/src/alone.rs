@@ -9,12 +9,13 @@ use session::exports::Export;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, OpenSources};
 use session::run::{
-    Again, AppPlan, Doors, OutputSettings, Plan, RunError, Session, SessionOutcome, open_alone,
+    Acts, Again, AppPlan, Doors, OutputSettings, Plan, RunError, Session, SessionOutcome,
+    open_alone,
 };
 use store::Store;
 use terminal::First;
 
-use crate::args::{InputArguments, LiveArguments, OutputArguments};
+use crate::args::{InputArguments, JailArguments, LiveArguments, OutputArguments};
 use crate::asked;
 use crate::clock::CLOCK;
 use crate::failure::Failure;
@@ -35,12 +36,14 @@ pub(crate) struct Sources<'a> {
     pub duration: Option<Span>,
     /// Replays captures at so many times their own speed.
     pub pace: Option<f64>,
+    /// Whether rights are given up before the first packet.
+    pub jail: JailArguments,
 }
 
 impl<'a> Sources<'a> {
     /// Of a command that reads captures or listens on an interface.
     pub(crate) const fn new(input: &'a InputArguments, live: &'a LiveArguments) -> Self {
-        Self { input, live: Some(live), duration: live.duration, pace: None }
+        Self { input, live: Some(live), duration: live.duration, pace: None, jail: live.jail }
     }
 }
 
@@ -57,6 +60,8 @@ pub(crate) struct Ways {
     pub view: Option<First>,
     /// Whether a hangup begins new files; else it ends the process.
     pub heeds_hangup: bool,
+    /// What the command does outside of this process besides what its application says.
+    pub acts: Acts,
 }
 
 impl Ways {
@@ -109,9 +114,9 @@ pub(crate) fn run_after(
     opened: OpenSources,
     last: impl FnOnce(&OpenSources) -> Result<(), Failure>,
 ) -> Result<SessionOutcome, Failure> {
-    let Sources { input, live, duration, pace } = typed;
+    let Sources { input, live, duration, pace, jail } = typed;
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
-    let Ways { output, export, shown, view, heeds_hangup } = ways;
+    let Ways { output, export, shown, view, heeds_hangup, acts } = ways;
     let is_live = inputs.interface.is_some();
     let mut planned = AppPlan::asked(Box::new(application));
     (planned.output, planned.shown, planned.wants_door) = (output, shown, view.is_some());
@@ -124,7 +129,8 @@ pub(crate) fn run_after(
     let store = view.is_some().then(Store::new);
     plan.store.clone_from(&store);
     let tell: fn(&str) = if view.is_some() { view::tell } else { tell_line };
-    let doors = Doors { clock: CLOCK, stdout, tell: (!input.quiet).then_some(tell) };
+    let (tell_more, jail) = ((!input.quiet).then_some(tell), jail.jail(acts));
+    let doors = Doors { clock: CLOCK, stdout, tell: tell_more, jail };
     // Before it is reported that it listens.
     let reopen = (is_live && heeds_hangup).then(Reopen::on_hangup);
     let mut done = Ok(());

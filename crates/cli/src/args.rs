@@ -9,6 +9,7 @@ use session::choice::Choice;
 use session::duration::parse_duration;
 use session::exports::{Partition, Style};
 use session::flows::Names;
+use session::run::{Acts, Jail};
 use session::top::{By, SortBy};
 use session::written::parse_bytes;
 
@@ -162,6 +163,20 @@ pub struct InputArguments {
     pub quiet: bool,
 }
 
+/// What is given up before the first packet.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct JailArguments {
+    /// On an interface: keep all rights while packets are read; without it only what the run needs
+    #[arg(long)]
+    pub no_jail: bool,
+}
+
+impl JailArguments {
+    pub(crate) const fn jail(self, acts: Acts) -> Jail {
+        if self.no_jail { Jail::Refused } else { Jail::Enter(acts) }
+    }
+}
+
 /// Listening on an interface.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Live")]
@@ -182,6 +197,9 @@ pub struct LiveArguments {
     /// Stop after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
     pub duration: Option<packet::Span>,
+    /// Whether rights are given up.
+    #[command(flatten)]
+    pub jail: JailArguments,
 }
 
 /// What matters more on an interface.

@@ -4,23 +4,12 @@ use std::io::Write as _;
 
 use capture::devices::{self, Device};
 use comfy_table::Table;
-use engine::columns::{Columns, Field, Kind, Schema, Value};
+use session::devices::{SCHEMA, addresses, columns, link_address, state};
 
 use crate::args::DevicesArguments;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
 use crate::table;
-
-pub(crate) const SCHEMA: Schema = &[
-    Field::new("index", Kind::U64, "Index of the interface in its network namespace."),
-    Field::new("name", Kind::Text, "Its name, as -i takes it."),
-    Field::new("state", Kind::Text, "down, up, or running (up with a carrier)."),
-    Field::new("link", Kind::Text, "Link type of its frames; empty if -i cannot capture them.")
-        .nullable(),
-    Field::new("mtu_bytes", Kind::U64, "MTU: its largest packet, without link header."),
-    Field::new("link_address", Kind::Text, "Its link address.").nullable(),
-    Field::new("addresses", Kind::Text, "Its IP addresses, separated by spaces."),
-];
 
 /// Runs `wirelens devices`.
 pub(crate) fn run(arguments: &DevicesArguments) -> Result<Status, Failure> {
@@ -29,7 +18,7 @@ pub(crate) fn run(arguments: &DevicesArguments) -> Result<Status, Failure> {
         Show::Table => print(&devices)?,
         Show::Rows(format) => {
             let mut rows = output::create(&arguments.output, format, SCHEMA)?;
-            rows.write(&columns(&devices)?)?;
+            rows.write(&columns(&devices).map_err(Failure::error)?)?;
             rows.finish()?;
         }
     }
@@ -71,41 +60,4 @@ fn print(devices: &[Device]) -> Result<(), Failure> {
         table::fitted(&mut table, &["index", "mtu", "link", "link address"])
     )?;
     Ok(())
-}
-
-fn columns(devices: &[Device]) -> Result<Columns, Failure> {
-    let mut columns = Columns::new(SCHEMA);
-    for device in devices {
-        let (link_address, addresses) = (link_address(device), addresses(device));
-        let link = device.link.map(|link| link.to_string());
-        let some = |text: &str| !text.is_empty();
-        let row = [
-            Value::U64(u64::from(device.index.unsigned_abs())),
-            Value::Str(&device.name),
-            Value::Str(state(device)),
-            link.as_deref().map(Value::Str).into(),
-            Value::U64(device.mtu_bytes.into()),
-            Some(link_address.as_str()).filter(|text| some(text)).map(Value::Str).into(),
-            Value::Str(&addresses),
-        ];
-        columns.push_row(&row).map_err(Failure::error)?;
-    }
-    Ok(columns)
-}
-
-fn state(device: &Device) -> &'static str {
-    match (device.is_up, device.is_running) {
-        (false, _) => "down",
-        (true, false) => "up",
-        (true, true) => "running",
-    }
-}
-
-fn link_address(device: &Device) -> String {
-    let bytes = device.link_address.iter().map(|byte| format!("{byte:02x}"));
-    bytes.collect::<Vec<_>>().join(":")
-}
-
-fn addresses(device: &Device) -> String {
-    device.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }

@@ -60,7 +60,7 @@ pub fn declared_columns() -> Vec<(&'static str, engine::columns::Schema)> {
     let mut declared = session::applications::declared_columns();
     declared.extend(nprint::declared_columns());
     declared.extend(packetlog::declared_columns());
-    declared.push(("wirelens devices", devices::SCHEMA));
+    declared.push(("wirelens devices", session::devices::SCHEMA));
     declared.push(("wirelens info", info::SCHEMA));
     declared
 }

@@ -60,16 +60,10 @@ pub(crate) fn run(arguments: &ReportArguments, host: &Host) -> Result<Status, Fa
     let asked = RunArguments {
         config: config.clone(),
         read: read.clone(),
-        interface: Vec::new(),
-        pace: None,
         threads: *threads,
-        page: None,
-        view: false,
-        test_alerts: false,
-        check: false,
-        init: false,
         quiet: *quiet,
         keeps_rows: true,
+        ..RunArguments::default()
     };
     let (status, report) = run::report(&asked, host)?;
     file.write_all(report.as_bytes())?;

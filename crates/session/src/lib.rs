@@ -15,6 +15,7 @@ pub mod choice;
 pub mod classify;
 pub mod clock;
 pub mod copied;
+pub mod devices;
 pub mod done;
 pub mod exports;
 pub mod first;

@@ -133,8 +133,8 @@ impl CcaRequest<'_> {
     }
 
     fn typed(&self) -> Sources<'_> {
-        let CcaArguments { input, duration, .. } = self.arguments;
-        Sources { input, live: None, duration: *duration, pace: None }
+        let CcaArguments { input, duration, jail, .. } = self.arguments;
+        Sources { input, live: None, duration: *duration, pace: None, jail: *jail }
     }
 
     fn refuse_model(&self, other: OtherTaps) -> Failure {
@@ -228,6 +228,7 @@ fn run_live(
     };
     // A queue that is acted on is put back as the process ends.
     ways.heeds_hangup &= arguments.act.act.is_none();
+    ways.acts = act::acts(&arguments.act);
     let cca = Cca::of_devices(settings.clone(), (*clock, namer), devices, shown);
     // The watch itself knows for how long.
     let typed = Sources { duration: None, ..asked.typed() };

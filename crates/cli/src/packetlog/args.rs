@@ -12,7 +12,9 @@ use session::packetlog::{
 };
 use session::written::parse_bytes;
 
-use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, choice};
+use crate::args::{
+    InputArguments, JailArguments, LiveArguments, OutputArguments, OutputFormat, choice,
+};
 
 /// Folder of a log, unless another is given.
 const FOLDER: &str = "packetlog";
@@ -139,6 +141,9 @@ pub struct CalibrateArguments {
     #[arg(long = "for", value_name = "DURATION", default_value = "1h", requires = "interface")]
     #[arg(value_parser = parse_calibration_time)]
     pub time: Span,
+    /// Whether rights are given up.
+    #[command(flatten)]
+    pub jail: JailArguments,
     /// Share of benign packets that may be marked, 0.1% to 50%
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = parse_budget)]
     pub budget: Budget,

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::args::JailArguments;
+
 /// Arguments of `wirelens run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:
   wirelens run --init > wirelens.toml            settings to start from, each explained
   wirelens run -c wirelens.toml --check          every mistake with its line, without reading
@@ -48,6 +50,9 @@ pub struct RunArguments {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9417")]
     #[arg(value_parser = session::page::parse_listen)]
     pub page: Option<SocketAddr>,
+    /// Whether rights are given up.
+    #[command(flatten)]
+    pub jail: JailArguments,
     /// Check settings, models, inputs and filter, then exit
     #[arg(long)]
     pub check: bool,

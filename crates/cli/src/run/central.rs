@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use server::{Mode, Server};
 use session::host::machine_name;
-use session::run::{CentralDoors, CentralRun, Doors, Plan};
+use session::run::{CentralDoors, CentralRun, Doors, Jail, Plan};
 
 use super::args::RunArguments;
 use super::{Begun, Beside, alerting, checked, page, stdout, stored, tell_line};
@@ -26,7 +26,7 @@ pub(super) fn run(
     }
     let (control, reopen, store) = (interrupt::control(), Reopen::on_hangup(), plan.store.clone());
     let lent = CentralDoors {
-        doors: Doors { clock: CLOCK, stdout, tell: Some(tell_line) },
+        doors: Doors { clock: CLOCK, stdout, tell: Some(tell_line), jail: Jail::Foreign },
         control: Arc::clone(&control),
         machine: machine_name(),
         realtime_ns: || clock::realtime().as_ns(),

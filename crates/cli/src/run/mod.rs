@@ -25,8 +25,8 @@ use session::page::PageSettings;
 use session::published::NatsSettings;
 use session::reading::{Inputs, OpenSources};
 use session::run::{
-    Again, Doors, InputSettings, NO_FILE, Plan, RunError, RunSettings, Session, USUAL, example,
-    read,
+    Acts, Again, Doors, InputSettings, Jail, NO_FILE, Plan, RunError, RunSettings, Session, USUAL,
+    example, read,
 };
 use session::stored::HistorySettings;
 use session::toml_text::{Mistake, settings_text};
@@ -130,7 +130,8 @@ fn pass(
     let is_quiet = arguments.quiet || arguments.view;
     let tell_events = (!arguments.quiet).then_some(tell);
     plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)?;
-    let doors = Doors { clock: CLOCK, stdout, tell: tell_events };
+    let jail = arguments.jail.jail(Acts::default());
+    let doors = Doors { clock: CLOCK, stdout, tell: tell_events, jail };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
     })?;
@@ -220,7 +221,7 @@ struct Begun {
 impl Beside {
     /// What a plan asks for; it keeps rows if anyone looks.
     fn of(plan: &mut Plan, has_view: bool) -> Result<Self, Failure> {
-        let (page, alerts) = (plan.page.clone(), std::mem::take(&mut plan.alerts));
+        let (page, alerts) = (plan.page.clone(), plan.alerts.clone());
         let nats = plan.nats.clone().filter(|_| plan.sensors.is_none());
         let history = plan.history.clone();
         let log = plan.applications.iter().find_map(|one| one.ready.log_folder());
@@ -266,7 +267,7 @@ pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, S
     if inputs.interface.is_some() {
         return Err(Failure::usage("report: no captures; give them with -r"));
     }
-    let doors = Doors { clock: CLOCK, stdout, tell: None };
+    let doors = Doors { clock: CLOCK, stdout, tell: None, jail: Jail::Foreign };
     let session = Session::begin(plan, inputs, opened, doors, |_, _| {})?;
     let facts = page::facts(session.inputs(), true);
     let finished = session.run(|| None, tell_line)?;

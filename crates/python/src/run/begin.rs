@@ -16,7 +16,7 @@ use session::applications::APPLICATIONS;
 use session::flows::FlowsAlias;
 use session::reading::{InputRequest, Inputs, OpenSources};
 use session::run::{
-    Doors, InputSettings, NO_FILE, Plan, RunError, RunSettings, Session, read, spare,
+    Doors, InputSettings, Jail, NO_FILE, Plan, RunError, RunSettings, Session, read, spare,
 };
 use session::toml_text::Mistake;
 use session::written::parse_bytes;
@@ -236,7 +236,7 @@ fn work(
     let opened = plan.open(&inputs)?;
     let time = plan.input.duration;
     let mut alarm = None;
-    let doors = Doors { clock: CLOCK, stdout, tell: None };
+    let doors = Doors { clock: CLOCK, stdout, tell: None, jail: Jail::Foreign };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         alarm = time
             .filter(|_| !matches!(opened, OpenSources::Files(_)))

@@ -30,6 +30,7 @@ pub use crate::refusal::Refusal;
 pub use beside::{Beside, BesideReport};
 pub use ended::{ENDED_PER_PIECE, EndedRows, watch_ended};
 pub(crate) use framed::{Framing, FramingLens, OpenFlows};
+pub use jail::Acts;
 pub use ready::{Entry, Reading, Ready};
 pub use store::{Count, Counting, OpenRows};
 pub use wants::{Clash, CombinedWants, Wants};
@@ -128,6 +129,11 @@ pub trait Application: Send + Sized + 'static {
     /// that was trained since.
     fn replacement(&self) -> Option<Replacement> {
         None
+    }
+
+    /// What it changes outside of this process after its first packet.
+    fn acts(&self) -> Acts {
+        Acts::default()
     }
 
     /// Whether workers over NATS compute a part of it, so that `[nats]` is needed.

@@ -7,7 +7,7 @@ use engine::flow::pass::LabelKind;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::{Application, Opening, Refusal, Replacement, Site, Wants, Watchers};
+use super::{Acts, Application, Opening, Refusal, Replacement, Site, Wants, Watchers};
 use crate::toml_text::{Mistakes, fields_of, read_table};
 
 /// An application in the list.
@@ -84,6 +84,10 @@ pub trait Ready: Send {
     fn escalates(&self) -> bool {
         false
     }
+    /// As [`Application::acts`].
+    fn acts(&self) -> Acts {
+        Acts::default()
+    }
     /// As [`Application::open`].
     ///
     /// # Errors
@@ -130,6 +134,10 @@ impl<A: Application> Ready for A {
 
     fn escalates(&self) -> bool {
         Application::escalates(self)
+    }
+
+    fn acts(&self) -> Acts {
+        Application::acts(self)
     }
 
     fn log_folder(&self) -> Option<&Path> {

@@ -12,7 +12,7 @@ use super::ipfix::{Choices, Ipfix};
 use super::row::Places;
 use super::zeek::{ExtraColumns, Zeek};
 use super::{Export, Form, Records, Style};
-use crate::application::{Opening, Ready, Wants, Watchers};
+use crate::application::{Acts, Opening, Ready, Wants, Watchers};
 use crate::outlet::{RowsError, TakeRows};
 use crate::refusal::Refusal;
 
@@ -201,6 +201,10 @@ impl Ready for Exporting {
 
     fn reads(&self) -> &[std::path::PathBuf] {
         self.ready.reads()
+    }
+
+    fn acts(&self) -> Acts {
+        self.ready.acts()
     }
 
     fn unsteered(&self) -> Option<&'static str> {

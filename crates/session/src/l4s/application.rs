@@ -16,7 +16,8 @@ use super::rows::{self, MarkingReport};
 use super::settings::{L4sSettings, ns};
 use super::{closing, read_model};
 use crate::application::{
-    Application, Closing, Count, ENDED_PER_PIECE, Opening, Refusal, Site, Wants, Watcher, Watchers,
+    Acts, Application, Closing, Count, ENDED_PER_PIECE, Opening, Refusal, Site, Wants, Watcher,
+    Watchers,
 };
 use crate::done::RunTotals;
 use crate::outlet::Outlet;
@@ -94,6 +95,10 @@ to = [\"192.0.2.1:443\"]
 
     fn schema(&self, _: bool) -> Schema {
         rows::SCHEMA
+    }
+
+    fn acts(&self) -> Acts {
+        Acts { has_taps: self.marking.is_some(), ..Acts::default() }
     }
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {

@@ -17,7 +17,6 @@ use toml::{Spanned, Table};
 use super::alerting;
 pub use super::app_plan::AppPlan;
 use super::central;
-pub(super) use super::outputs::OutputSettings;
 use super::outputs::{OutputTarget, take_output};
 use super::session::RunError;
 use crate::application::{Clash, CombinedWants, Entry, Reading, Ready, Refusal, Site, Wants};

@@ -13,14 +13,16 @@ use engine::PartitionShare;
 use engine::flow::FlowOptions;
 use engine::flow::pass::LabelKind;
 use packet::{HashSeed, Span, must};
-use sink::{Existing, OutputError, OutputFile};
+use sink::OutputError;
 use store::{Store, Table, TableLimits};
 
 use super::besides::Besides;
 use super::counted::{Reading, count_process};
 use super::driving::{Driving, Looking};
+use super::jailed::{Jail, RunJail};
+use super::outlets::{RowsTo, finish_rows, open_rows};
 use super::passes::{Making, PassResults, RunResults, Seats};
-use super::plan::{AppPlan, OutputSettings, Plan};
+use super::plan::{AppPlan, Plan};
 use super::reload::Reload;
 use super::seat::{NO_APPLICATION, Seat};
 use super::shown::{LiveView, Whose};
@@ -29,9 +31,7 @@ use crate::captures::Captures;
 use crate::clock::Clock;
 use crate::indicated::IndicatorLabels;
 use crate::networks::Enriching;
-use crate::outlet::{
-    self, Outlet, OutletWriter, RowsError, RowsWriter, Sharing, TakeRows, WhenBehind,
-};
+use crate::outlet::{self, Outlet, OutletWriter, RowsError, RowsWriter, Sharing, WhenBehind};
 use crate::outside::Pace;
 use crate::reading::{InputError, InputRequest, Inputs, OpenSources, ReceiveOutcome, hash_seed};
 use crate::rules::InForce;
@@ -47,6 +47,8 @@ pub struct Doors {
     pub stdout: fn() -> io::Result<File>,
     /// Prints messages for users, if they want them; a line each.
     pub tell: Option<fn(&str)>,
+    /// Whether a run on an interface enters a jail before its first packet.
+    pub jail: Jail,
 }
 
 /// Why a run does not begin, or does not end well.
@@ -107,6 +109,7 @@ pub struct Session {
     reload: Reload,
     besides: Besides,
     counted: Option<LiveCounts>,
+    jail: RunJail,
 }
 
 /// A run with observers.
@@ -230,6 +233,7 @@ impl Session {
         announce: impl FnOnce(&OpenSources, &Inputs),
     ) -> Result<Self, RunError> {
         let request = plan.request();
+        let jail = RunJail::of(&plan, &inputs, doors);
         let Plan { input, run, applications, rules, wants, tables, networks, store, .. } = plan;
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
         let (in_force, read_labels) = (InForce::default(), rules.reads(|_| true));
@@ -298,7 +302,7 @@ impl Session {
         let writers = std::mem::take(&mut begun.0);
         let counted = store.map(|store| LiveCounts::begin(store, &inputs, all));
         let clock = doors.clock;
-        Ok(Self { inputs, clock, driving, names, writers, reload, besides, counted })
+        Ok(Self { inputs, clock, driving, names, writers, reload, besides, counted, jail })
     }
 
     /// What is read.
@@ -315,8 +319,8 @@ impl Session {
         writers.into_iter().for_each(OutletWriter::abandon);
     }
 
-    /// Reads to the end. `hangup` says whether new files are to be begun, and settings to be taken
-    /// up; `tell` takes what is to be said of that.
+    /// Enters the jail and reads to the end. `hangup` says whether new files are to be begun, and
+    /// settings to be taken up; `tell` takes what is to be said of that.
     ///
     /// # Errors
     /// [`RunError`]
@@ -325,7 +329,9 @@ impl Session {
         mut hangup: impl FnMut() -> Option<Again>,
         mut tell: impl FnMut(&str),
     ) -> Result<SessionOutcome, RunError> {
-        let Self { inputs, clock, driving, names, writers, reload, besides, counted } = self;
+        let Self { inputs, clock, driving, names, writers, reload, besides, counted, jail } = self;
+        // Everything is open, and no packet was read.
+        jail.enter(&mut tell);
         let mut after_batch = || {
             let Some(again) = hangup() else { return };
             let begun = (clock.now)();
@@ -549,51 +555,4 @@ pub(super) fn wrong_rows(
         (Some(_), error) if !error.is_enough() => wrong(place, name, Refusal::new(error)),
         (_, error) => RunError::Rows(name, error),
     }
-}
-
-/// Where an application's rows go.
-pub(super) enum RowsTo {
-    File(OutputSettings),
-    Door(Box<dyn TakeRows>),
-}
-
-impl RowsTo {
-    fn of(door: Option<Box<dyn TakeRows>>, output: Option<OutputSettings>) -> Option<Self> {
-        door.map(Self::Door).or(output.map(Self::File))
-    }
-}
-
-pub(super) fn open_rows(
-    to: RowsTo,
-    schema: engine::columns::Schema,
-    doors: Doors,
-) -> Result<RowsWriter, RowsError> {
-    let output = match to {
-        RowsTo::Door(door) => return Ok(RowsWriter::to_door(schema, door)),
-        RowsTo::File(output) => output,
-    };
-    if output.is_stdout() {
-        return RowsWriter::to_stream(output.format, schema, (doors.stdout)()?);
-    }
-    let existing = if output.force { Existing::Replace } else { Existing::Refuse };
-    let file = OutputFile::create(&output.path, existing)?;
-    RowsWriter::to_file(output.format, schema, file)
-}
-
-/// Waits until all rows are written; the first that failed is why the run did.
-pub(super) fn finish_rows(
-    writers: Vec<OutletWriter>,
-    failure: &mut Option<RunError>,
-) -> Vec<(&'static str, u64)> {
-    let mut dropped = Vec::new();
-    for writer in writers {
-        let name = writer.name();
-        match writer.finish() {
-            Ok(0) => {}
-            Ok(count) => dropped.push((name, count)),
-            // What could not be written explains what applications say.
-            Err(error) => *failure = Some(RunError::Rows(name, error)),
-        }
-    }
-    dropped
 }

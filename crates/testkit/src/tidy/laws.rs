@@ -10,6 +10,7 @@ pub const UNSAFE_ADDRESSES: &[&str] = &[
     "crates/capture/src/sys.rs",
     "crates/capture/src/sys/",
     "crates/engine/src/prefetch.rs",
+    "crates/jail/src/sys/",
     "crates/l4s-abi/src/",
     "crates/model/src/simd.rs",
     "crates/model/src/simd/",

@@ -35,6 +35,14 @@ impl FromStr for Departures {
 }
 
 impl Departures {
+    /// Whether the device is in another network namespace.
+    #[must_use]
+    pub const fn is_elsewhere(&self) -> bool {
+        match self {
+            Self::NextHop(device) | Self::Xmit(device) => device.is_elsewhere(),
+        }
+    }
+
     /// Attaches the tap downstream of the queue.
     pub(super) fn attach(&self, tap: &mut SlotTap) -> Result<(), WatchError> {
         match self {

@@ -73,6 +73,12 @@ impl Device {
         }
     }
 
+    /// Whether it is in another network namespace.
+    #[must_use]
+    pub const fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Elsewhere(_))
+    }
+
     /// Attaches a tap to it, in its namespace.
     pub(super) fn attach(
         &self,

@@ -1,0 +1,129 @@
+//! Which capabilities a run keeps (capabilities(7)).
+
+use std::fs;
+use std::path::Path;
+
+use crate::folders::existing;
+use crate::{Needs, sys};
+
+const DAC_OVERRIDE: u32 = 1;
+const DAC_READ_SEARCH: u32 = 2;
+const NET_ADMIN: u32 = 12;
+const SYS_ADMIN: u32 = 21;
+const SYS_NICE: u32 = 23;
+const BPF: u32 = 39;
+
+/// The capabilities that a run may keep, by name.
+const NAMES: [(u32, &str); 6] = [
+    (DAC_OVERRIDE, "CAP_DAC_OVERRIDE"),
+    (DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"),
+    (NET_ADMIN, "CAP_NET_ADMIN"),
+    (SYS_ADMIN, "CAP_SYS_ADMIN"),
+    (SYS_NICE, "CAP_SYS_NICE"),
+    (BPF, "CAP_BPF"),
+];
+
+const fn set_of(bit: u32) -> u64 {
+    1 << bit
+}
+
+/// The names of those of a set.
+pub(crate) fn names(set: u64) -> Vec<&'static str> {
+    NAMES.iter().filter(|(bit, _)| set & set_of(*bit) != 0).map(|(_, name)| *name).collect()
+}
+
+/// What this process is permitted, as its status shows it; all where that cannot be read.
+pub(crate) fn held() -> u64 {
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    hexadecimal(&status, "CapPrm:").unwrap_or(u64::MAX)
+}
+
+/// A set in a status of proc(5).
+pub(crate) fn hexadecimal(status: &str, name: &str) -> Option<u64> {
+    let digits = status.lines().find_map(|line| line.strip_prefix(name))?;
+    u64::from_str_radix(digits.trim(), 16).ok()
+}
+
+/// What is kept of those that are `held`.
+pub(crate) fn kept(needs: &Needs, held: u64) -> u64 {
+    let mut kept = 0;
+    if needs.is_realtime {
+        kept |= set_of(SYS_NICE);
+    }
+    if needs.acts.has_taps {
+        kept |= set_of(BPF) | set_of(NET_ADMIN);
+        // Of Linux 5.8; before, it was a part of another.
+        if last_known() < BPF {
+            kept |= set_of(SYS_ADMIN);
+        }
+    }
+    if needs.acts.starts_programs {
+        // What they are told stands in files that may be another user's.
+        kept |= set_of(NET_ADMIN) | set_of(DAC_READ_SEARCH);
+    }
+    if needs.acts.enters_namespaces {
+        kept |= set_of(SYS_ADMIN);
+    }
+    kept | for_files(needs, held)
+}
+
+fn last_known() -> u32 {
+    let text = fs::read_to_string("/proc/sys/kernel/cap_last_cap").unwrap_or_default();
+    text.trim().parse().unwrap_or(u32::MAX)
+}
+
+/// Root writes into folders of other users, and reads their files, by capabilities. Those are kept
+/// where an output or a setting would be refused without.
+fn for_files(needs: &Needs, held: u64) -> u64 {
+    let either = set_of(DAC_OVERRIDE) | set_of(DAC_READ_SEARCH);
+    if held & either == 0 {
+        return 0;
+    }
+    let is_refused = |path: &Path, may: fn(&Path) -> bool| !may(path);
+    let refused = sys::without_capabilities(|| {
+        let writes = needs.written.iter().map(|path| existing(path));
+        let writes = writes.into_iter().any(|path| is_refused(path, sys::may_write));
+        let reads = needs.read_again.iter().filter(|path| path.exists());
+        (writes, reads.into_iter().any(|path| is_refused(path, sys::may_read)))
+    });
+    match refused {
+        Some((writes, reads)) => {
+            let written = if writes { set_of(DAC_OVERRIDE) } else { 0 };
+            let read = if reads { set_of(DAC_READ_SEARCH) } else { 0 };
+            written | read
+        }
+        // It is not known, so nothing that works may break.
+        None => either,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Acts;
+
+    #[test]
+    fn a_run_that_only_reads_packets_keeps_no_capability() {
+        assert_eq!(kept(&Needs::default(), u64::MAX), 0);
+    }
+
+    #[test]
+    fn each_need_keeps_its_own() {
+        let of = |acts| kept(&Needs { acts, ..Needs::default() }, 0);
+        let taps = of(Acts { has_taps: true, ..Acts::default() });
+        assert!(names(taps).contains(&"CAP_BPF") && names(taps).contains(&"CAP_NET_ADMIN"));
+        let programs = of(Acts { starts_programs: true, ..Acts::default() });
+        assert_eq!(names(programs), ["CAP_DAC_READ_SEARCH", "CAP_NET_ADMIN"]);
+        let others = of(Acts { enters_namespaces: true, ..Acts::default() });
+        assert_eq!(names(others), ["CAP_SYS_ADMIN"]);
+        let realtime = kept(&Needs { is_realtime: true, ..Needs::default() }, 0);
+        assert_eq!(names(realtime), ["CAP_SYS_NICE"]);
+    }
+
+    #[test]
+    fn sets_are_read_from_a_status() {
+        let status = "Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t0000000000002000\n";
+        assert_eq!(hexadecimal(status, "CapEff:"), Some(1 << 13));
+        assert_eq!(hexadecimal(status, "CapAmb:"), None);
+    }
+}

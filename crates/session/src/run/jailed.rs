@@ -1,0 +1,183 @@
+//! The jail of a live run: entered here alone, so that no front end and no command can forget it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use alerts::NotifyKind;
+use capture::live::Latency;
+pub use jail::Acts;
+use jail::{JailReport, Needs};
+use toml::Value;
+
+use super::plan::Plan;
+use super::session::Doors;
+use crate::reading::{Inputs, Interface};
+
+/// Whether a run on an interface gives up what it no longer needs, before its first packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Jail {
+    /// It does; and what it changes outside of this process besides what its applications say.
+    Enter(Acts),
+    /// A user wants none.
+    Refused,
+    /// The process is not ours, as in Python: what else it does is not known here.
+    Foreign,
+}
+
+/// Of the run that is about to begin.
+pub(super) struct RunJail {
+    jail: Jail,
+    needs: Needs,
+    /// Prints what a user may like to know.
+    tell_more: Option<fn(&str)>,
+}
+
+impl RunJail {
+    /// What a plan needs after its first packet; nothing is given up where captures are read.
+    pub(super) fn of(plan: &Plan, inputs: &Inputs, doors: Doors) -> Self {
+        let Doors { tell: tell_more, jail, .. } = doors;
+        let jail = if inputs.interface.is_some() { jail } else { Jail::Foreign };
+        let low = |interface: &Interface| interface.options.latency == Latency::Low;
+        let is_realtime = inputs.interface.as_ref().is_some_and(low);
+        let acts = plan.applications.iter().map(|one| one.ready.acts());
+        let typed = if let Jail::Enter(acts) = jail { acts } else { Acts::default() };
+        let acts = acts.fold(typed, Acts::and);
+        let logs = plan.applications.iter().filter_map(|one| one.ready.log_folder());
+        let logs: Vec<PathBuf> = logs.map(Path::to_owned).collect();
+        let has_ring = !logs.is_empty();
+        let (outputs, urls): (Vec<_>, Vec<_>) = outputs(plan).partition(|path| !is_url(path));
+        let notify = &plan.alerts.notify;
+        let is_file = |kind| matches!(kind, NotifyKind::Jsonl | NotifyKind::Eve);
+        let alerted = notify.iter().filter(|to| is_file(to.kind)).map(|to| PathBuf::from(&to.to));
+        let has_network =
+            plan.nats.is_some() || !urls.is_empty() || notify.iter().any(|to| !is_file(to.kind));
+        let history = plan.history.iter().map(|history| history.folder.clone());
+        let written = outputs.into_iter().chain(logs).chain(alerted).chain(history).collect();
+        let read_again = named(plan);
+        let needs = Needs { written, read_again, has_network, is_realtime, has_ring, acts };
+        Self { jail, needs, tell_more }
+    }
+
+    /// Enters it. `tell` prints what a user has to know.
+    pub(super) fn enter(self, tell: &mut impl FnMut(&str)) {
+        let Self { jail, mut needs, tell_more } = self;
+        match jail {
+            Jail::Foreign => return,
+            Jail::Refused => return tell(&format!("--no-jail: {}", jail::GIVEN_UP)),
+            Jail::Enter(_) => {}
+        }
+        needs.written = needs.written.iter().map(|path| folder(path)).collect();
+        needs.written.extend(open_folders());
+        let JailReport { kept, missing } = jail::enter(&needs);
+        for part in missing {
+            tell(&format!("jail: {part}"));
+        }
+        if let Some(tell) = tell_more.filter(|_| !kept.is_empty()) {
+            tell(&format!("jail: kept because this run needs it: {}", kept.join(", ")));
+        }
+    }
+}
+
+/// Where rows go, but for standard output.
+fn outputs(plan: &Plan) -> impl Iterator<Item = PathBuf> + '_ {
+    let outputs = plan.applications.iter().filter_map(|one| one.output.as_ref());
+    outputs.filter(|output| !output.is_stdout()).map(|output| output.path.clone())
+}
+
+/// Whether rows go to a collector.
+fn is_url(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| text.contains("://"))
+}
+
+/// The folder in which a file is finished, and others are begun; devices and pipes stand for
+/// themselves.
+fn folder(path: &Path) -> PathBuf {
+    let is_other = fs::metadata(path).is_ok_and(|found| !found.is_file());
+    match path.parent() {
+        Some(parent) if !is_other && parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) if !is_other => parent.to_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+/// The folders of the files that are open for writing: outputs that no plan knows of, such as those
+/// of a view of a front end. Standard streams are left out: nothing is renamed there.
+fn open_folders() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let open = numbers.filter(|number| *number > 2 && is_written(*number));
+    let targets = open.filter_map(|number| fs::read_link(format!("/proc/self/fd/{number}")).ok());
+    let files = targets.filter(|target| target.is_absolute() && target.is_file());
+    files.map(|file| folder(&file)).collect()
+}
+
+/// Whether a descriptor is open for writing, by its flags in proc(5), which are octal.
+fn is_written(number: u32) -> bool {
+    const WRITE_ONLY_OR_BOTH: u32 = 0o3;
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & WRITE_ONLY_OR_BOTH != 0)
+}
+
+/// All files and folders that settings name, and the settings themselves: a reload reads them.
+fn named(plan: &Plan) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    plan.tables.values().for_each(|value| collect(value, &mut paths));
+    let places = plan.applications.iter().filter_map(|one| one.place.as_ref());
+    paths.extend(places.map(|place| place.path.clone()));
+    paths.retain(|path| path.exists());
+    paths
+}
+
+fn collect(value: &Value, paths: &mut Vec<PathBuf>) {
+    match value {
+        Value::String(text) => paths.push(PathBuf::from(text)),
+        Value::Array(values) => values.iter().for_each(|value| collect(value, paths)),
+        Value::Table(table) => table.values().for_each(|value| collect(value, paths)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_an_output_is_granted_and_a_device_alone() {
+        assert_eq!(folder(Path::new("rows.csv")), Path::new("."));
+        assert_eq!(folder(Path::new("no-such-folder/rows.csv")), Path::new("no-such-folder"));
+        assert_eq!(folder(Path::new("/dev/null")), Path::new("/dev/null"));
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(folder(home.path()), home.path());
+    }
+
+    #[test]
+    fn a_file_that_is_open_for_writing_grants_its_folder_and_one_that_is_read_does_not() {
+        let home = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|name| home.path().join(name));
+        [&one, &two].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        let _written = fs::File::create(one.join("rows.csv")).unwrap();
+        fs::write(two.join("settings.toml"), "x").unwrap();
+        let _read = fs::File::open(two.join("settings.toml")).unwrap();
+        let open = open_folders();
+        assert!(open.contains(&one) && !open.contains(&two), "{open:?}");
+    }
+
+    #[test]
+    fn files_are_found_wherever_settings_name_them() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("list.txt");
+        fs::write(&file, "").unwrap();
+        let text = format!("[[indicators]]\nfile = {:?}\nname = \"x\"", file.display());
+        let tables: toml::Table = text.parse().unwrap();
+        let mut paths = Vec::new();
+        tables.values().for_each(|value| collect(value, &mut paths));
+        assert!(paths.contains(&file));
+    }
+
+    #[test]
+    fn collectors_are_no_files() {
+        assert!(is_url(Path::new("udp://192.0.2.1:4739")) && !is_url(Path::new("a/b.ipfix")));
+    }
+}
