@@ -89,10 +89,10 @@ def test_names_are_those_of_the_specification(all_on: tuple[Scrape, str]) -> Non
     of_each = {
         f"wirelens_{application}_{what}_total"
         for application in APPLICATIONS
-        for what in ("packets_processed", "packets_malformed", "packets_cut", "rows_received",
-                     "rows_written", "rows_dropped", "rows_failed", "packets_behind",
-                     "clock_steps")
-    }  # fmt: skip
+        for what in ("packets_processed", "packets_malformed", "packets_cut", "packets_faulted",
+                     "faults", "rows_received", "rows_written", "rows_dropped", "rows_failed",
+                     "packets_behind", "clock_steps")
+    } | {f"wirelens_{application}_stopped" for application in APPLICATIONS}  # fmt: skip
     names_of_payload = {
         name.replace("_flows_", "_classify_")
         for name in seen if re.match("wirelens_flows_.*(hellos|dns|http|name|handshakes)", name)

@@ -26,7 +26,12 @@ KEYS = {
         "promiscuous": ("false", "refused"), "latency": ('"low"', "refused"),
         "pace": ("1000.0", "same"),
     },
-    "run": {"seed": ("1", "same"), "threads": ("2", "same")},
+    "run": {
+        "seed": ("1", "same"), "threads": ("2", "same"),
+        # Of faults, which none of these runs has; tests/test_faults.py makes some.
+        "faults-max": ("1", "same"), "quarantine": ('"there"', "same"),
+        "simulate": ('["fault=other@1"]', "refused"),
+    },
     "top": {
         "by": ('"port"', "works"), "rows": ("3", "works"), "sort": ('"packets"', "works"),
         "window": ('"1s"', "works"), "max-keys": ("64", "works", 'by = "flow"\nrows = 0\n'),

@@ -22,6 +22,9 @@ pub struct LabelCounts {
 pub struct Counts {
     /// Flows that began, or windows of flows.
     pub begun: u64,
+    /// Of flows, or windows of flows, what is kept was dropped after a fault, before they were
+    /// decided; at most so many have no verdict.
+    pub given_up: u64,
     /// By [`Cause`], and by stage that decided in the order of [`StageName::ALL`]; last, those that
     /// no stage was asked about.
     pub causes: [[u64; StageName::ALL.len() + 1]; Cause::ALL.len()],
@@ -145,6 +148,7 @@ impl Counts {
         self.causes.iter_mut().flatten().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
         self.asked.iter_mut().zip(other.asked).for_each(|(mine, theirs)| *mine += theirs);
         self.begun += other.begun;
+        self.given_up += other.given_up;
         self.at_first_packet += other.at_first_packet;
         self.asked_again += other.asked_again;
         self.other_protocols += other.other_protocols;

@@ -299,6 +299,15 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for WindowClassifier<C, O> {
         }
     }
 
+    fn on_fault(&mut self, following: &mut FlowTracking, _: FlowSlot) {
+        if let FlowTracking::Followed(flow) = std::mem::take(following) {
+            let is_open = flow.stage < self.cascade.stages.len() && flow.packets.window().is_some();
+            self.counts.begun = self.counts.begun.saturating_sub(u64::from(is_open));
+            self.counts.given_up += u64::from(is_open);
+            self.followed_count -= 1;
+        }
+    }
+
     fn on_mark(&mut self, states: &mut States<'_, FlowTracking>, mark: FlowMark) {
         let is_step = mark.kind == MarkKind::Step;
         self.now = if is_step { mark.watermark } else { self.now.max(mark.watermark) };

@@ -130,7 +130,7 @@ pub(crate) fn run_after(
     plan.store.clone_from(&store);
     let tell: fn(&str) = if view.is_some() { view::tell } else { tell_line };
     let (tell_more, jail) = ((!input.quiet).then_some(tell), jail.jail(acts));
-    let doors = Doors { clock: CLOCK, stdout, tell: tell_more, jail };
+    let doors = Doors { clock: CLOCK, stdout, tell: tell_more, jail, warn: tell };
     // Before it is reported that it listens.
     let reopen = (is_live && heeds_hangup).then(Reopen::on_hangup);
     let mut done = Ok(());

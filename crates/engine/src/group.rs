@@ -53,6 +53,8 @@ pub struct Outcome {
     pub cut: u64,
     /// Packets whose key cannot be determined because a header is malformed, by cause.
     pub malformed: MalformedCounts,
+    /// Packets that a fault of the stage has cost it, whatever they are.
+    pub faulted: u64,
 }
 
 /// The counts of one group of packets: a whole run, or one window.
@@ -90,7 +92,7 @@ impl Outcome {
         }
     }
 
-    /// Packets that were dealt with: all but the malformed.
+    /// Packets that were dealt with: all but the malformed and those lost to a fault.
     #[must_use]
     pub fn processed(&self) -> u64 {
         self.keyed + self.without_key + self.cut
@@ -102,6 +104,23 @@ impl Outcome {
         self.without_key += other.without_key;
         self.cut += other.cut;
         self.malformed.merge(&other.malformed);
+        self.faulted += other.faulted;
+    }
+
+    /// Takes out what an account held before.
+    pub fn subtract(&mut self, before: &Self) {
+        self.keyed = self.keyed.saturating_sub(before.keyed);
+        self.without_key = self.without_key.saturating_sub(before.without_key);
+        self.cut = self.cut.saturating_sub(before.cut);
+        self.malformed.subtract(&before.malformed);
+        self.faulted = self.faulted.saturating_sub(before.faulted);
+    }
+
+    /// Has packets that are in this account lost to faults, so many as `lost` says.
+    pub fn lose(&mut self, lost: &Self) {
+        let faulted = self.faulted + lost.faulted;
+        self.subtract(lost);
+        self.faulted = faulted;
     }
 }
 
@@ -165,6 +184,12 @@ impl<G: Grouping> GroupStage<G> {
     #[must_use]
     pub const fn outcome(&self) -> &Outcome {
         &self.outcome
+    }
+
+    /// Drops what is on its way to the counts, of a batch that was not taken in to its end.
+    pub const fn drop_staged(&mut self) {
+        self.narrow_staging.clear();
+        self.wide_staging.clear();
     }
 
     /// What was counted, and the outcome of the packets.

@@ -111,6 +111,11 @@ impl<K: KeyHash + Default, V: Entry> Staging<K, V> {
         }
     }
 
+    /// Nothing is on its way.
+    pub const fn clear(&mut self) {
+        self.len = 0;
+    }
+
     /// Adds what is on its way.
     #[inline(never)]
     pub fn flush(&mut self, table: &mut Table<K, V>) {

@@ -172,6 +172,14 @@ impl Default for MalformedCounts {
 }
 
 impl MalformedCounts {
+    /// Takes out what was counted before.
+    pub fn subtract(&mut self, before: &Self) {
+        self.0
+            .iter_mut()
+            .zip(before.0)
+            .for_each(|(count, before)| *count = count.saturating_sub(before));
+    }
+
     /// One more of `cause`.
     #[inline]
     pub fn add(&mut self, cause: Malformed) {

@@ -77,7 +77,10 @@ pub(crate) fn open_own_to_write(path: &Path) -> io::Result<File> {
 }
 
 /// Makes a file that is not there.
-pub(crate) fn create_own(path: &Path, access: Access) -> io::Result<File> {
+///
+/// # Errors
+/// What the system says.
+pub fn create_own(path: &Path, access: Access) -> io::Result<File> {
     creating(access, OFlags::empty()).open(path)
 }
 
@@ -96,7 +99,7 @@ pub fn append_own(path: &Path, access: Access) -> io::Result<File> {
 ///
 /// # Errors
 /// What the system says.
-pub(crate) fn create_folder(folder: &Path, access: Access) -> io::Result<()> {
+pub fn create_folder(folder: &Path, access: Access) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }

@@ -50,7 +50,7 @@ pub(crate) fn run<A: Application>(
     let mut planned = AppPlan::asked(Box::new(application));
     planned.door = Some(Box::new(BatchSender::new(outlet, columns, batch_rows)));
     let plan = Plan::alone(planned, request, seed);
-    let doors = Doors { clock: CLOCK, stdout, tell: None, jail: Jail::Foreign };
+    let doors = Doors { clock: CLOCK, stdout, tell: None, jail: Jail::Foreign, warn: |_| {} };
     let mut alarm = None;
     let session = Session::begin(plan, inputs, opened, doors, |_, inputs| {
         alarm = time.map(|time| stop_after(time, &inputs.control));

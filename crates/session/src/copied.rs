@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use packet::Record;
-use packet::file::{FileFault, FrameNote, Interface, PcapngEncoder, Section};
+use packet::file::{Comments, FileFault, FrameNote, Interface, PcapngEncoder, Section};
 
 /// Bytes gathered before they are written.
 const BUFFER_LEN: usize = 256 * 1024;
@@ -27,9 +27,17 @@ impl CaptureBuffer {
     /// Begins with what says who wrote it.
     #[must_use]
     pub fn new() -> Self {
+        Self::with_comment(None)
+    }
+
+    /// The same, with what is to be said of all frames.
+    #[must_use]
+    pub fn with_comment(comment: Option<String>) -> Self {
         let mut encoder = PcapngEncoder::new();
         let mut bytes = Vec::with_capacity(BUFFER_LEN * 2);
-        let section = Section { application: String::from("wirelens"), ..Section::default() };
+        let comments = Comments { texts: comment.into_iter().collect(), ..Comments::default() };
+        let application = String::from("wirelens");
+        let section = Section { application, comments, ..Section::default() };
         encoder.section(&mut bytes, &section);
         Self { encoder, interfaces: BTreeMap::new(), bytes }
     }
@@ -61,6 +69,18 @@ impl CaptureBuffer {
             comments: comment.as_slice(),
         };
         self.encoder.frame(&mut self.bytes, &note, bytes)
+    }
+
+    /// Bytes that have gathered.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing has: all of it was written.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
     }
 
     /// Whether it is time to write.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use alerts::Lists;
-use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
+use engine::flow::pass::{FaultScope, LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::flow::{FlowEnd, FlowPacket, PerFlow, SideSlab};
 use names::found::FlowNames;
 
@@ -107,6 +107,14 @@ impl Lens for IndicatorLabels {
         if let Some(naming) = &mut self.naming {
             naming.pause();
         }
+    }
+
+    fn on_fault(&mut self, lost: &FaultScope<'_>) -> bool {
+        self.flows.forget(lost.slots());
+        if let Some(naming) = &mut self.naming {
+            lost.slots().for_each(|slot| naming.on_fault(slot));
+        }
+        true
     }
 }
 

@@ -587,7 +587,7 @@ impl ReceiveOutcome {
     /// # Errors
     /// [`AccountingError`] where a frame is missing from the count, or in it twice.
     pub fn account_for(&self, outcome: &Outcome) -> Result<(), AccountingError> {
-        let known = outcome.processed() + outcome.malformed.total();
+        let known = outcome.processed() + outcome.malformed.total() + outcome.faulted;
         let handed_out = self.handed_out();
         if known == handed_out { Ok(()) } else { Err(AccountingError { handed_out, known }) }
     }

@@ -135,6 +135,12 @@ fn received_lines(received: &ReceiveOutcome) -> String {
     text
 }
 
+/// Terms of the sum that are seldom there.
+fn more(terms: &[(u64, &str)]) -> String {
+    let there = terms.iter().filter(|(count, _)| *count > 0);
+    there.map(|(count, what)| format!(" + {count} {what}")).collect()
+}
+
 /// What a stage did with what came in.
 #[must_use]
 pub fn stage_lines(stage: &StageSummary<'_>, report: &Report) -> String {
@@ -166,7 +172,7 @@ pub fn stage_lines(stage: &StageSummary<'_>, report: &Report) -> String {
         report.filtered,
         report.dropped.total(),
         outcome.malformed.total(),
-        if report.unread > 0 { format!(" + {} unread", report.unread) } else { String::new() },
+        more(&[(report.unread, "unread"), (outcome.faulted, "faulted")]),
     );
     if stage.late > 0 {
         let _ = writeln!(

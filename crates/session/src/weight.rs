@@ -1,6 +1,6 @@
 //! Labels flows by the bytes that they have brought, for rules about heavy ones.
 
-use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
+use engine::flow::pass::{FaultScope, LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::flow::{FlowPacket, PerFlow, SideSlab};
 
 use crate::application::{Closing, Refusal, Watcher};
@@ -54,6 +54,11 @@ impl Lens for Weight {
                 labels.give(LabelKind::Weight, slot, place, reached.wrapping_sub(1));
             }
         }
+    }
+
+    fn on_fault(&mut self, lost: &FaultScope<'_>) -> bool {
+        self.flows.forget(lost.slots());
+        true
     }
 }
 

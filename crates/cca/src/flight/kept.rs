@@ -198,6 +198,14 @@ impl Flows {
         }
     }
 
+    /// Forgets a flow.
+    pub(super) fn forget_flow(&mut self, key: FlowKey) {
+        let hashed = HashedKey { hash: key.key_hash(self.seed), key };
+        if let Some(&place) = self.places.get(&hashed) {
+            self.remove(place);
+        }
+    }
+
     /// Another flow, the last, takes the place.
     fn remove(&mut self, place: usize) {
         let gone = self.keys.swap_remove(place);

@@ -171,6 +171,11 @@ impl FlightTap {
         }
     }
 
+    /// Forgets a flow, which begins again with its next packet.
+    pub fn forget_flow(&mut self, key: FlowKey) {
+        self.flows.forget_flow(key);
+    }
+
     /// Forgets slots that are older than is kept, and flows of which no packet came since.
     pub fn forget_old(&mut self) {
         self.forget_before(self.latest);

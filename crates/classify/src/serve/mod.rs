@@ -297,6 +297,31 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         Standing::Undecided(self.undecided.begin(packet, slot, self.now))
     }
 
+    /// A flow that is not decided begins again with its next packet. A verdict stands: a second one
+    /// for the flow would be wrong.
+    fn give_up(&mut self, standing: &mut Standing) {
+        if matches!(standing, Standing::Decided(_)) {
+            return;
+        }
+        self.counts.given_up += 1;
+        let Standing::Undecided(place) = std::mem::take(standing) else { return };
+        let Self { undecided, ready, answering, .. } = self;
+        let Some(flow) = undecided.get_mut(place) else { return };
+        let mut waits = ready.get_mut(flow.stage).into_iter();
+        let is_ready = waits.any(|ready| {
+            let found = ready.iter().position(|&one| one == place);
+            found.map(|at| ready.swap_remove(at)).is_some()
+        });
+        if flow.is_asked && !is_ready && answering.is_some() {
+            // Its place is another's only after the answer, which is a verdict on what it was.
+            flow.slot = None;
+            return;
+        }
+        self.waiting_count -= usize::from(flow.is_waiting);
+        self.counts.begun = self.counts.begun.saturating_sub(1);
+        undecided.release(place);
+    }
+
     /// Takes in a packet of a flow that is not decided.
     fn take_in(
         &mut self,
@@ -537,6 +562,10 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for Classifier<C, O> {
             }
             self.route(place);
         }
+    }
+
+    fn on_fault(&mut self, standing: &mut Standing, _: FlowSlot) {
+        self.give_up(standing);
     }
 
     fn on_pause(&mut self, states: &mut States<'_, Standing>) {

@@ -26,7 +26,13 @@ pub(super) fn run(
     }
     let (control, reopen, store) = (interrupt::control(), Reopen::on_hangup(), plan.store.clone());
     let lent = CentralDoors {
-        doors: Doors { clock: CLOCK, stdout, tell: Some(tell_line), jail: Jail::Foreign },
+        doors: Doors {
+            clock: CLOCK,
+            stdout,
+            tell: Some(tell_line),
+            jail: Jail::Foreign,
+            warn: tell_line,
+        },
         control: Arc::clone(&control),
         machine: machine_name(),
         realtime_ns: || clock::realtime().as_ns(),

@@ -131,7 +131,7 @@ fn pass(
     let tell_events = (!arguments.quiet).then_some(tell);
     plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)?;
     let jail = arguments.jail.jail(Acts::default());
-    let doors = Doors { clock: CLOCK, stdout, tell: tell_events, jail };
+    let doors = Doors { clock: CLOCK, stdout, tell: tell_events, jail, warn: tell };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
     })?;
@@ -267,7 +267,7 @@ pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, S
     if inputs.interface.is_some() {
         return Err(Failure::usage("report: no captures; give them with -r"));
     }
-    let doors = Doors { clock: CLOCK, stdout, tell: None, jail: Jail::Foreign };
+    let doors = Doors { clock: CLOCK, stdout, tell: None, jail: Jail::Foreign, warn: tell_line };
     let session = Session::begin(plan, inputs, opened, doors, |_, _| {})?;
     let facts = page::facts(session.inputs(), true);
     let finished = session.run(|| None, tell_line)?;
@@ -325,7 +325,7 @@ fn instead(arguments: &RunArguments) -> impl Fn(&mut InputSettings) {
 }
 
 fn open(plan: &Plan, arguments: &RunArguments) -> Result<(Inputs, OpenSources), Failure> {
-    let run = RunSettings { threads: arguments.threads.or(plan.run.threads), ..plan.run };
+    let run = RunSettings { threads: arguments.threads.or(plan.run.threads), ..plan.run.clone() };
     run.check(&plan.input).map_err(|(_, message)| Failure::usage(format!("--{message}")))?;
     let mut request = plan.request();
     request.thread_count = run.threads.map(usize::from);

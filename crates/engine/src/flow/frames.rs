@@ -10,7 +10,7 @@ use packet::{Batch, Frame, HashSeed};
 
 use super::extract::{FlowClock, FlowMark, FlowPacket};
 use super::options::FlowOptions;
-use super::pass::{Labels, Lens, Now, Pass, PassOutcome, Piece};
+use super::pass::{FaultScope, Labels, Lens, Now, Pass, PassOutcome, Piece};
 use super::record::{FlowCounts, FlowRecord};
 use super::rest::RemainingFlows;
 use super::slab::{FlowSlot, PerFlow, SideSlab};
@@ -52,6 +52,12 @@ pub trait FromFrames {
     /// well; no end is reported for the flows that are left then.
     #[inline]
     fn on_mark(&mut self, _states: &mut States<'_, Self::State>, _mark: FlowMark) {}
+
+    /// A panic may have left half done what is kept of the flow in `slot`, here and elsewhere: it
+    /// is dropped. The flow begins again with its next frame.
+    fn on_fault(&mut self, state: &mut Self::State, _slot: FlowSlot) {
+        *state = Self::State::default();
+    }
 }
 
 /// What is kept for flows, by where they stand.
@@ -210,6 +216,16 @@ impl<K: FromFrames, T: FlowSink<K::State>> Lens for FrameLens<K, T> {
             self.output.take(&self.ended);
             self.ended.clear();
         }
+    }
+
+    fn on_fault(&mut self, lost: &FaultScope<'_>) -> bool {
+        let Self { states, keep, .. } = self;
+        for slot in lost.slots() {
+            if let Some(FlowState(state)) = states.existing(slot) {
+                keep.on_fault(state, slot);
+            }
+        }
+        true
     }
 
     fn on_left(&mut self, left: &RemainingFlows<'_>, _: &Labels) {

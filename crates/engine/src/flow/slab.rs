@@ -91,6 +91,15 @@ impl<S: PerFlow> SideSlab<S> {
         (*generation == slot.generation).then_some(state)
     }
 
+    /// What is kept for these flows is as before their first packets.
+    pub fn forget(&mut self, slots: impl Iterator<Item = FlowSlot>) {
+        for slot in slots {
+            if let Some(state) = self.existing(slot) {
+                *state = S::default();
+            }
+        }
+    }
+
     /// The same to look at.
     #[must_use]
     pub fn seen(&self, slot: FlowSlot) -> Option<&S> {

@@ -55,6 +55,11 @@ impl<K: FromFrames, P: PerFlow> FromFrames for With<K, P> {
         self.keep.on_pause(&mut States(&mut First(states.0)));
     }
 
+    fn on_fault(&mut self, (first, second): &mut (K::State, P), slot: FlowSlot) {
+        self.keep.on_fault(first, slot);
+        *second = P::default();
+    }
+
     fn on_mark(&mut self, states: &mut States<'_, (K::State, P)>, mark: FlowMark) {
         self.keep.on_mark(&mut States(&mut First(states.0)), mark);
     }

@@ -290,6 +290,11 @@ impl FromFrames for Reader {
         }
     }
 
+    fn on_fault(&mut self, named: &mut NameState, _: FlowSlot) {
+        self.forget(named);
+        *named = NameState::default();
+    }
+
     fn on_pause(&mut self, states: &mut States<'_, NameState>) {
         let mut begun = std::mem::take(&mut self.begun);
         for (slot, key, first) in begun.drain(..) {

@@ -236,7 +236,7 @@ fn work(
     let opened = plan.open(&inputs)?;
     let time = plan.input.duration;
     let mut alarm = None;
-    let doors = Doors { clock: CLOCK, stdout, tell: None, jail: Jail::Foreign };
+    let doors = Doors { clock: CLOCK, stdout, tell: None, jail: Jail::Foreign, warn: |_| {} };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         alarm = time
             .filter(|_| !matches!(opened, OpenSources::Files(_)))

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use engine::columns::Columns;
-use engine::flow::pass::{Labels, Lens, Now, Piece};
+use engine::flow::pass::{FaultScope, Labels, Lens, Now, Piece};
 use engine::flow::{FlowEnd, FlowMark, FlowRecord, PerFlow, RemainingFlows, SideSlab};
 
 use super::{Closing, Count, OpenRows, Opening, Refusal, Watcher, Watchers};
@@ -116,6 +116,11 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool> Lens for Watching<R, T> {
             ended.extend(taken.map(|&(record, slot)| (record, states.kept(slot))));
             out.put(ended);
         });
+    }
+
+    fn on_fault(&mut self, lost: &FaultScope<'_>) -> bool {
+        self.states.forget(lost.slots());
+        true
     }
 }
 

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::ops::Range;
 
 use engine::columns::Columns;
-use engine::flow::pass::{Labels, Lens, Now, Piece};
+use engine::flow::pass::{FaultScope, Labels, Lens, Now, Piece};
 use engine::flow::{EndedFlow, FlowEnd, FlowMark, FlowSink, FrameLens, FromFrames, RemainingFlows};
 
 use super::{Closing, Count, OpenRows, Refusal, Watcher, of_same};
@@ -76,6 +76,10 @@ impl<K: FromFrames, T: FlowSink<K::State>, F: Framing<K, T>> Lens for FramingLen
 
     fn on_left(&mut self, left: &RemainingFlows<'_>, labels: &Labels) {
         self.lens.on_left(left, labels);
+    }
+
+    fn on_fault(&mut self, lost: &FaultScope<'_>) -> bool {
+        self.lens.on_fault(lost)
     }
 }
 

@@ -247,12 +247,6 @@ pub trait Watcher: Lens + Send + Any {
         Err(Refusal::new("no application that looks at a part of the flows"))
     }
 
-    /// Packets by what it did with them so far, where it counts them for itself as the pass does
-    /// not.
-    fn outcome(&self) -> Option<Outcome> {
-        None
-    }
-
     /// Its counts so far, for observers of the run.
     fn counts(&self, _now: &Now<'_>) -> Vec<Count> {
         Vec::new()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::columns::{Columns, Field, Kind, Schema, Value};
-use engine::flow::pass::{Labels, Lens, Now, Piece};
+use engine::flow::pass::{FaultScope, Labels, Lens, Now, Piece};
 use engine::flow::{FlowEnd, FlowMark, RemainingFlows};
 use engine::window::LATENESS_ALLOWANCE;
 use packet::{Protocol, Span, Timestamp};
@@ -235,6 +235,11 @@ impl Lens for Counting {
 
     fn on_left(&mut self, _: &RemainingFlows<'_>, _: &Labels) {
         self.close_before(i64::MAX);
+    }
+
+    /// Sums are of packets, and whole after each of them.
+    fn on_fault(&mut self, _: &FaultScope<'_>) -> bool {
+        true
     }
 }
 

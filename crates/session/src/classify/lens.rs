@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use classify::{Cause, EarlyVerdict, Options, Progress, Standing, Verdict};
-use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Now, Piece};
+use engine::flow::pass::{FaultScope, LabelKind, LabelUse, Labels, Lens, Now, Piece};
 use engine::flow::{FlowEnd, FlowMark, FlowSlot, FlowState, FromFrames as _, States};
 
 use super::Classify;
@@ -176,6 +176,18 @@ impl Lens for Flows {
     fn on_batch_end(&mut self, labels: &mut Labels) {
         self.pause();
         self.label_now(labels);
+    }
+
+    fn on_fault(&mut self, lost: &FaultScope<'_>) -> bool {
+        self.followed.clear();
+        let Self { newest, older, .. } = self;
+        for slot in lost.slots() {
+            match older.iter_mut().find_map(|one| one.has(slot).then_some(one)) {
+                Some(older) => older.on_fault(slot),
+                None => newest.on_fault(slot),
+            }
+        }
+        true
     }
 
     fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {

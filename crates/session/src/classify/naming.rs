@@ -43,6 +43,12 @@ impl Naming {
         }
     }
 
+    pub(crate) fn on_fault(&mut self, slot: FlowSlot) {
+        if let Some(FlowState(named)) = self.states.existing(slot) {
+            self.reader.on_fault(named, slot);
+        }
+    }
+
     pub(crate) fn pause(&mut self) {
         self.reader.on_pause(&mut States::in_slab(&mut self.states));
     }
@@ -103,6 +109,13 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for NamedClassifier<C, O> {
             naming.on_ended(ended);
         }
         self.by_packets.on_end(standing, ended);
+    }
+
+    fn on_fault(&mut self, standing: &mut Standing, slot: FlowSlot) {
+        if let Some(naming) = &mut self.naming {
+            naming.on_fault(slot);
+        }
+        self.by_packets.on_fault(standing, slot);
     }
 
     fn on_pause(&mut self, states: &mut States<'_, Standing>) {

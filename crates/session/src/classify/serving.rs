@@ -83,6 +83,16 @@ impl Serving {
         }
     }
 
+    /// A flow that is not decided begins again with its next packet.
+    pub(super) fn on_fault(&mut self, slot: FlowSlot) {
+        let Some(FlowState(state)) = self.states.state(slot) else { return };
+        let was_open = !matches!(state, Standing::New);
+        self.classifier.on_fault(state, slot);
+        if was_open && matches!(state, Standing::New) {
+            self.open_count = self.open_count.saturating_sub(1);
+        }
+    }
+
     pub(super) fn pause(&mut self) {
         self.classifier.on_pause(&mut States::in_slab(&mut self.states));
     }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use engine::flow::pass::{Labels, Lens, Piece};
+use engine::flow::pass::{FaultScope, Labels, Lens, Piece};
 use engine::flow::{FlowEnd, FlowRecord, Heaviest, RemainingFlows};
 
 use super::{Flows, RunTotals, ShownFlow};
@@ -39,6 +39,11 @@ impl Lens for Watching {
         left.each(|packets, bytes, make| {
             self.heaviest.add(packets, bytes, || make().map(|record| (record, ())));
         });
+    }
+
+    /// Nothing is kept of flows that have not ended.
+    fn on_fault(&mut self, _: &FaultScope<'_>) -> bool {
+        true
     }
 }
 

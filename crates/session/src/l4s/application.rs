@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::columns::Schema;
-use engine::flow::pass::{Labels, Lens, Now, Piece};
+use engine::flow::pass::{FaultScope, Labels, Lens, Now, Piece};
 use engine::flow::{FlowEnd, RemainingFlows};
 use l4s::{Marker, Model};
 use packet::{Span, Timestamp};
@@ -237,6 +237,20 @@ impl Lens for Watching {
 
     fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {
         ended.iter().for_each(|ended| self.follower.end(ended.slot, ended.record.key));
+    }
+
+    fn on_fault(&mut self, lost: &FaultScope<'_>) -> bool {
+        match lost {
+            FaultScope::Piece(piece) => {
+                for (packet, slot) in piece.packets.iter().zip(piece.slots) {
+                    self.follower.forget(*slot, packet.key());
+                }
+            }
+            FaultScope::Ended(ended) => {
+                ended.iter().for_each(|one| self.follower.forget(one.slot, one.record.key));
+            }
+        }
+        true
     }
 
     fn on_left(&mut self, left: &RemainingFlows<'_>, _: &Labels) {

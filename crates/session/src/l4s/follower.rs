@@ -336,6 +336,12 @@ impl Follower {
         }
     }
 
+    /// A flow is followed no further as it was; with its next packet it begins again.
+    pub(super) fn forget(&mut self, slot: FlowSlot, key: FlowKey) {
+        self.end(slot, key);
+        self.known.forget(std::iter::once(slot));
+    }
+
     /// Ends a period: flows that had packets in it.
     pub(super) fn tell(&mut self, start: Timestamp, period_ns: u64) -> MarkingReport {
         let Self { flows, ended, kernel, buckets, .. } = self;

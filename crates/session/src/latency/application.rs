@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use engine::columns::{Columns, RowMismatch, Schema};
-use engine::flow::pass::{Labels, Lens, Now, Piece};
+use engine::flow::pass::{FaultScope, Labels, Lens, Now, Piece};
 use engine::flow::{FlowEnd, FlowMark, FlowRecord, RemainingFlows};
 use latency::{Destinations, TakeSamples};
 use packet::{FlowSlot, Span, Timestamp};
@@ -316,6 +316,21 @@ impl<R: Rows> Lens for Watching<R> {
 
     fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {
         ended.iter().for_each(|ended| self.end(&ended.record, ended.slot));
+    }
+
+    /// Samples that were taken stand; those of packets that wait are none.
+    fn on_fault(&mut self, lost: &FaultScope<'_>) -> bool {
+        match lost {
+            FaultScope::Piece(piece) => {
+                for (packet, slot) in piece.packets.iter().zip(piece.slots) {
+                    self.latency.end(*slot, packet.key(), &mut (), |_| ());
+                }
+            }
+            FaultScope::Ended(ended) => ended.iter().for_each(|one| {
+                self.latency.end(one.slot, one.record.key, &mut (), |_| ());
+            }),
+        }
+        true
     }
 
     fn on_marked(&mut self, _: FlowMark) {

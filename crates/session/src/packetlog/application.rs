@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::columns::Schema;
-use engine::flow::pass::{LabelKind, LabelUse, Labels, Lens, Piece};
+use engine::flow::pass::{FaultScope, LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::group::Outcome;
 use packet::{Batch, Span, Timestamp, must};
 use packetlog::Model;
@@ -268,15 +268,21 @@ impl Lens for Watching {
     fn on_tick(&mut self, time: Timestamp) {
         self.recording.take_in(&Batch { bytes: &[], records: &[], tick: Some(time) });
     }
+
+    /// What is recorded stays so. What the classifier keeps of hosts and flows is bounded and grows
+    /// old by itself, and the account at the end says whether a packet was lost on its way.
+    fn on_fault(&mut self, _: &FaultScope<'_>) -> bool {
+        true
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        Some(Outcome { keyed: self.recording.seen(), ..Outcome::default() })
+    }
 }
 
 impl Watcher for Watching {
     fn name(&self) -> &'static str {
         Packetlog::NAME
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        Some(Outcome { keyed: self.recording.seen(), ..Outcome::default() })
     }
 
     fn close(self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {

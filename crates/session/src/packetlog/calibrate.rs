@@ -392,15 +392,15 @@ impl Lens for ScoreLens {
     fn on_tick(&mut self, time: Timestamp) {
         self.report(time);
     }
+
+    fn outcome(&self) -> Option<Outcome> {
+        Some(Outcome { keyed: self.packets, ..Outcome::default() })
+    }
 }
 
 impl Watcher for ScoreLens {
     fn name(&self) -> &'static str {
         "packetlog calibrate"
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        Some(Outcome { keyed: self.packets, ..Outcome::default() })
     }
 
     fn close(self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {

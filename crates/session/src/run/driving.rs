@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use capture::live::LiveSource;
-use engine::flow::pass::{Lenses, Pass};
+use engine::flow::pass::{Faults, LensSupervisor, Lenses, Pass};
 use engine::run::{Control, run_one, shard, spawn};
 use engine::{Fold, Stage};
 use packet::{Batch, Source};
@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Who looks at packets.
 pub(super) enum Looking {
-    Any(MakeWatcher),
+    Any((MakeWatcher, Arc<Faults>)),
     Sockets(Vec<SeatPass>),
     InOrder(Passes),
 }
@@ -40,7 +40,7 @@ impl Looking {
     /// # Errors
     /// [`Refusal`]: lenses that wait for each other's labels.
     pub(super) fn new(
-        any: Option<MakeWatcher>,
+        any: Option<(MakeWatcher, Arc<Faults>)>,
         seats: Seats,
         making: Making,
     ) -> Result<Self, Refusal> {
@@ -69,8 +69,8 @@ pub(super) enum Driving {
     AnyOrder {
         /// What is read.
         opened: OpenSources,
-        /// Makes the lens of a thread.
-        make: MakeWatcher,
+        /// Makes the lens of a thread; its faults.
+        make: (MakeWatcher, Arc<Faults>),
     },
 }
 
@@ -136,9 +136,10 @@ impl Driving {
 /// The passes of all threads.
 struct Parts(Vec<SeatPass>);
 
-fn part(make: &MakeWatcher) -> SeatPass {
+fn part((make, faults): &(MakeWatcher, Arc<Faults>)) -> SeatPass {
+    let watcher = LensSupervisor::new(make(), Arc::clone(faults));
     // The only application of the run.
-    Pass::of_frames(Lenses::of_one(Box::new(Seat { place: 0, watcher: make(), shown: None })))
+    Pass::of_frames(Lenses::of_one(Box::new(Seat { place: 0, watcher, shown: None })))
 }
 
 impl Stage for Parts {

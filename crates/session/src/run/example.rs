@@ -31,6 +31,12 @@ read = [\"capture.pcap\"]
 # seed = 1
 # Threads to read captures; rows do not depend on it [default: one per core].
 # threads = 2
+# Faults (panics) after which an application ends; each costs it a piece of packets.
+# faults-max = 10
+# The folder for packets of such pieces; \"\" for none. docs/guide/faults.md
+# quarantine = \"wirelens-quarantine\"
+# A drill: a fault of an application at its 1,000th packet (1000+: from there on).
+# simulate = [\"fault=flows@1000\"]
 ";
 
 const RULES: &str = "

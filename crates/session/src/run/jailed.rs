@@ -10,6 +10,7 @@ use jail::{JailReport, Needs};
 use toml::Value;
 
 use super::plan::Plan;
+use super::quarantine;
 use super::session::Doors;
 use crate::reading::{Inputs, Interface};
 
@@ -28,6 +29,8 @@ pub enum Jail {
 pub(super) struct RunJail {
     jail: Jail,
     needs: Needs,
+    /// Where packets go by which an application panicked, if settings name a folder.
+    quarantine: Option<PathBuf>,
     /// Prints what a user may like to know.
     tell_more: Option<fn(&str)>,
 }
@@ -55,12 +58,12 @@ impl RunJail {
         let written = outputs.into_iter().chain(logs).chain(alerted).chain(history).collect();
         let read_again = named(plan);
         let needs = Needs { written, read_again, has_network, is_realtime, has_ring, acts };
-        Self { jail, needs, tell_more }
+        Self { jail, needs, quarantine: plan.run.quarantine.clone(), tell_more }
     }
 
     /// Enters it. `tell` prints what a user has to know.
     pub(super) fn enter(self, tell: &mut impl FnMut(&str)) {
-        let Self { jail, mut needs, tell_more } = self;
+        let Self { jail, mut needs, quarantine, tell_more } = self;
         match jail {
             Jail::Foreign => return,
             Jail::Refused => return tell(&format!("--no-jail: {}", jail::GIVEN_UP)),
@@ -68,6 +71,7 @@ impl RunJail {
         }
         needs.written = needs.written.iter().map(|path| folder(path)).collect();
         needs.written.extend(open_folders());
+        needs.written.extend(quarantine::ready(quarantine.as_deref()));
         let JailReport { kept, missing } = jail::enter(&needs);
         for part in missing {
             tell(&format!("jail: {part}"));

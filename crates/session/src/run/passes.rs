@@ -8,10 +8,13 @@
 //! Sockets of one interface have a pass each, if all applications are by flow.
 
 use std::ops::RangeFrom;
+use std::sync::Arc;
 use std::thread;
 
 use engine::flow::FlowOptions;
-use engine::flow::pass::{Lenses, Pass, PassOutcome, PreparedBatches, Preparer};
+use engine::flow::pass::{
+    Faults, LensSupervisor, Lenses, Pass, PassOutcome, PreparedBatches, Preparer,
+};
 use engine::lanes::{Lane, LaneNode, run_lanes};
 use engine::run::{Control, shard, spawn};
 use engine::{PARTITION_COUNT, Stage as _};
@@ -36,7 +39,7 @@ const ITEMS_AHEAD_MIN: usize = 8;
 pub(super) type SeatPass = Pass<Lenses<Seat>>;
 
 /// How passes are made.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Making {
     /// How flows are cut.
     pub options: FlowOptions,
@@ -51,6 +54,8 @@ pub(super) struct Making {
     /// Bytes of each frame behind its headers that anyone looks at; nothing where nobody looks at
     /// frames.
     pub payload_len_max: Option<usize>,
+    /// Faults of lenses that are of no application.
+    pub faults: Arc<Faults>,
 }
 
 impl Making {
@@ -117,12 +122,13 @@ impl Seats {
         has_flows: bool,
         watchers: Watchers,
         shown: Option<&LiveView>,
+        faults: &Arc<Faults>,
     ) {
         let Watchers { lenses, merge, .. } = watchers;
         let is_shared = lenses.len() > 1;
         let seats = lenses.into_iter().enumerate().map(|(part, watcher)| {
             let shown = shown.map(|shown| shown.of_part(part));
-            Seat { place, watcher, shown }
+            Seat { place, watcher: LensSupervisor::new(watcher, Arc::clone(faults)), shown }
         });
         if !is_shared {
             self.whole.extend(seats.map(|seat| (has_flows, seat)));
@@ -145,7 +151,8 @@ impl Seats {
     /// [`Refusal`]: lenses that wait for each other's labels.
     pub(super) fn into_passes(self, making: Making) -> Result<Passes, Refusal> {
         let Self { parts, whole, merges } = self;
-        let Making { options, seed, thread_count, is_steered, payload_len_max, .. } = making;
+        let Making { options, seed, thread_count, is_steered, payload_len_max, faults, .. } =
+            making;
         let mut numbers = 0..;
         let mut pass = |has_flows: bool, mut seats: Vec<Seat>| -> Result<SeatPass, Refusal> {
             note_flow_table(&mut seats, &mut numbers);
@@ -172,6 +179,7 @@ impl Seats {
         }
         let parts = parts.into_iter().zip(borders).map(|(mut seats, border)| {
             let watcher: Box<dyn Watcher> = Box::new(Border(border));
+            let watcher = LensSupervisor::new(watcher, Arc::clone(&faults));
             note_flow_table(&mut seats, &mut numbers);
             seats.push(Seat { place: NO_APPLICATION, watcher, shown: None });
             Ok(Pass::new(options, seed, in_order(seats)?))

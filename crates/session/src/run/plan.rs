@@ -1,6 +1,6 @@
 //! A file of settings, read and checked: every mistake with its line.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,6 @@ use alerts::Lists;
 use bus::{BusError, Escalations};
 use engine::flow::pass::LabelKind;
 use packet::Timestamp;
-use serde::Deserialize;
 use store::Store;
 use toml::de::{DeArray, DeTable, DeValue};
 use toml::{Spanned, Table};
@@ -19,6 +18,7 @@ pub use super::app_plan::AppPlan;
 use super::central;
 use super::outputs::{OutputTarget, take_output};
 use super::session::RunError;
+pub use super::settings::RunSettings;
 use crate::application::{Clash, CombinedWants, Entry, Reading, Ready, Refusal, Site, Wants};
 use crate::applications::APPLICATIONS;
 use crate::input::InputSettings;
@@ -170,39 +170,6 @@ impl Plan {
     }
 }
 
-/// Settings of `[run]`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct RunSettings {
-    /// Seed of the hash that spreads keys; drawn at start where it is left out.
-    pub seed: Option<u64>,
-    /// Threads for captures; one per core where it is left out.
-    pub threads: Option<u16>,
-}
-
-/// As many threads as may be asked for.
-const THREADS: RangeInclusive<u16> = 1..=256;
-
-impl RunSettings {
-    /// Checks what serde cannot: the key that is wrong, and why.
-    ///
-    /// # Errors
-    /// The key and the message.
-    pub fn check(&self, input: &InputSettings) -> Result<(), (&'static str, String)> {
-        let Some(threads) = self.threads else { return Ok(()) };
-        let idle = match input {
-            _ if input.is_live() => "an interface, which is read by one thread",
-            InputSettings { pace: Some(_), .. } => "a replay, which uses one thread",
-            _ if THREADS.contains(&threads) => return Ok(()),
-            _ => {
-                let (least, most) = (THREADS.start(), THREADS.end());
-                return Err(("threads", format!("threads = {threads}; wanted {least} to {most}")));
-            }
-        };
-        Err(("threads", format!("threads has no effect on {idle}; leave it out")))
-    }
-}
-
 /// Reads a settings file. `instead` changes its `[input]`, if a front end was given other inputs.
 ///
 /// # Errors
@@ -274,7 +241,7 @@ fn plan(
     let input = input(root.remove("input"), instead, mistakes);
     let is_live = is_central || input.as_ref().is_some_and(InputSettings::is_live);
     let site = Site { is_live, input: input.as_ref(), ..*site };
-    let run = run(root.remove("run"), input.as_ref(), mistakes);
+    let run = run(root.remove("run"), (input.as_ref(), &root), mistakes);
     let page = page(root.remove("page"), mistakes);
     let history = history(root.remove("history"), mistakes);
     let nats = nats(root.remove("nats"), mistakes);
@@ -490,12 +457,14 @@ fn enrich(networks: &Networks, planned: &mut [AppPlan], at: Range<usize>, mistak
 
 fn run(
     value: Option<Spanned<DeValue<'_>>>,
-    input: Option<&InputSettings>,
+    (input, others): (Option<&InputSettings>, &DeTable<'_>),
     mistakes: &mut Mistakes,
 ) -> Option<RunSettings> {
     let Some(table) = table_of("run", value, mistakes) else { return Some(RunSettings::default()) };
     let run: RunSettings = read_table("run", &table, mistakes)?;
-    if let Some(Err((key, message))) = input.map(|input| run.check(input)) {
+    let is_there = |name: &str| others.get_key_value(name).is_some();
+    let checked = input.map(|input| run.check(input).and_then(|()| run.check_names(is_there)));
+    if let Some(Err((key, message))) = checked {
         let place = table.get_ref().get_key_value(key);
         let at = place.map_or_else(|| table.span(), |(key, _)| key.span());
         mistakes.add(at, format_args!("[run] {message}"));

@@ -1,7 +1,8 @@
 //! Lenses of a run, each with the application that it is of.
 
-use engine::flow::pass::{LabelUse, Labels, Lens, Now, Piece};
+use engine::flow::pass::{LabelUse, Labels, Lens, LensSupervisor, Now, Piece};
 use engine::flow::{FlowEnd, FlowMark, MarkKind, RemainingFlows};
+use engine::group::Outcome;
 use packet::Timestamp;
 
 use crate::application::{Closing, Refusal, Watcher};
@@ -13,12 +14,15 @@ use super::shown::LiveView;
 /// The place of a lens that is of no application, such as one that labels flows for rules.
 pub(super) const NO_APPLICATION: usize = usize::MAX;
 
+/// The place of lenses that mark where sections of rows end.
+pub(super) const BORDERS: usize = NO_APPLICATION - 1;
+
 /// A lens of an application.
 pub(super) struct Seat {
     /// The application's place in the run, or [`NO_APPLICATION`].
     pub place: usize,
-    /// Who looks.
-    pub watcher: Box<dyn Watcher>,
+    /// Who looks; a panic of it costs it a piece.
+    pub watcher: LensSupervisor<dyn Watcher>,
     /// The observers of the run.
     pub shown: Option<LiveView>,
 }
@@ -67,8 +71,12 @@ impl Lens for Seat {
     fn on_asked(&mut self, now: &Now<'_>) {
         let Self { watcher, shown, .. } = self;
         if let Some(shown) = shown {
-            shown.answer(&**watcher, now);
+            shown.answer(watcher, now);
         }
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        self.watcher.outcome()
     }
 }
 

@@ -1,32 +1,33 @@
 //! A plan with its inputs and outputs open, from the first frame to the last row.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
 use alerts::Lists;
+use bus::Escalations;
 use capture::Input;
 use engine::PartitionShare;
 use engine::flow::FlowOptions;
-use engine::flow::pass::LabelKind;
-use packet::{HashSeed, Span, must};
+use engine::flow::pass::{Faults, LabelKind};
+use packet::{HashSeed, Span};
 use sink::OutputError;
 use store::{Store, Table, TableLimits};
 
 use super::besides::Besides;
+use super::closing::close;
 use super::counted::{Reading, count_process};
 use super::driving::{Driving, Looking};
+use super::faults::Supervision;
 use super::jailed::{Jail, RunJail};
 use super::outlets::{RowsTo, finish_rows, open_rows};
-use super::passes::{Making, PassResults, RunResults, Seats};
+use super::passes::{Making, Seats};
 use super::plan::{AppPlan, Plan};
 use super::reload::Reload;
-use super::seat::{NO_APPLICATION, Seat};
+use super::seat::{BORDERS, NO_APPLICATION};
 use super::shown::{LiveView, Whose};
-use crate::application::{BesideReport, Closing, Opening, Ready, Refusal, Watcher};
+use crate::application::{BesideReport, Closing, MakeWatcher, Opening, Ready, Refusal};
 use crate::captures::Captures;
 use crate::clock::Clock;
 use crate::indicated::IndicatorLabels;
@@ -49,6 +50,8 @@ pub struct Doors {
     pub tell: Option<fn(&str)>,
     /// Whether a run on an interface enters a jail before its first packet.
     pub jail: Jail,
+    /// Prints what users have to know, whether they want messages or not; a line each.
+    pub warn: fn(&str),
 }
 
 /// Why a run does not begin, or does not end well.
@@ -95,6 +98,9 @@ impl From<InputError> for RunError {
     }
 }
 
+/// Who labels flows for rules, as messages name it.
+const OF_RULES: &str = "rules";
+
 /// Why not each of several runs has some of the flows.
 const NO_SHARES: &str = "these rows depend on several flows at a time, so no run can have a share \
                          of the flows; leave it out";
@@ -110,6 +116,7 @@ pub struct Session {
     besides: Besides,
     counted: Option<LiveCounts>,
     jail: RunJail,
+    supervision: Supervision,
 }
 
 /// A run with observers.
@@ -121,8 +128,14 @@ struct LiveCounts {
 }
 
 impl LiveCounts {
-    fn begin(store: Arc<Store>, inputs: &Inputs, all: Vec<Whose>) -> Self {
+    fn begin(
+        store: Arc<Store>,
+        inputs: &Inputs,
+        all: Vec<Whose>,
+        supervision: &Supervision,
+    ) -> Self {
         count_process(&store);
+        supervision.count(&store, &all);
         let reading = Reading::count(&store, Arc::clone(&inputs.options.progress));
         all.iter().for_each(|whose| whose.put_first(&store));
         Self { store, reading, all }
@@ -161,6 +174,8 @@ pub struct SessionOutcome {
     pub besides: Vec<(&'static str, BesideReport)>,
     /// Rows that were dropped because writing them was too slow, by application.
     pub dropped: Vec<(&'static str, u64)>,
+    /// What was lost because who labels flows for rules has ended.
+    pub unlabelled: Option<String>,
 }
 
 /// The lists that rules use; opened here if the front end has not.
@@ -185,13 +200,16 @@ fn labelling(
     has_sizes: bool,
     lists: Option<Arc<Lists>>,
     idle_timeout: Span,
+    supervision: &mut Supervision,
 ) -> Seats {
     let mut seats = Seats::default();
+    let faults = &supervision.other(NO_APPLICATION, OF_RULES);
     if has_sizes {
-        seats.add(NO_APPLICATION, true, Weight::new(rules).into(), None);
+        seats.add(NO_APPLICATION, true, Weight::new(rules).into(), None, faults);
     }
     if let Some(lists) = lists {
-        seats.add(NO_APPLICATION, true, IndicatorLabels::new(lists, idle_timeout).into(), None);
+        let labels = IndicatorLabels::new(lists, idle_timeout);
+        seats.add(NO_APPLICATION, true, labels.into(), None, faults);
     }
     seats
 }
@@ -235,6 +253,7 @@ impl Session {
         let request = plan.request();
         let jail = RunJail::of(&plan, &inputs, doors);
         let Plan { input, run, applications, rules, wants, tables, networks, store, .. } = plan;
+        let escalations = plan.escalations;
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
         let (in_force, read_labels) = (InForce::default(), rules.reads(|_| true));
         let has_sizes = !rules.thresholds().is_empty();
@@ -242,6 +261,7 @@ impl Session {
         in_force.change(rules);
         let lists = lists(plan.lists, &plan.alerts, &read_labels)?;
         let wants_frames = |one: &AppPlan| one.ready.wants().has_frames;
+        let mut supervision = Supervision::new(&run, &applications, doors.warn, &inputs.control)?;
         let has_frames = lists.is_some() || applications.iter().any(wants_frames);
         let making = Making {
             options: FlowOptions { share: share(&request, &applications)?, ..wants.flow_options() },
@@ -250,6 +270,7 @@ impl Session {
             socket_count: sockets(&opened),
             is_steered: has_sizes || !read_labels.is_empty(),
             payload_len_max: has_frames.then_some(wants.needs.payload_len_max() as usize),
+            faults: supervision.other(BORDERS, "run"),
         };
         let is_ordered = pace.is_some() || making.is_steered || store.is_some();
         let any_order = any_order(&applications, is_ordered, &inputs, &opened);
@@ -266,33 +287,12 @@ impl Session {
             .map(|(at, planned)| lent.outlet(at, planned, &mut begun))
             .collect::<Result<_, _>>()?;
         let names = waiting.iter().map(|one| one.ready.name()).collect();
-        let mut seats = labelling(&lent.rules, has_sizes, lists, making.options.idle_timeout);
-        let mut besides = Besides::default();
-        let (mut any, mut all) = (None, Vec::new());
-        for (at, Waiting { ready, outlet, place, table, enriching, whose }) in
-            waiting.into_iter().enumerate()
-        {
-            let (name, has_flows) = (ready.name(), ready.wants().has_flows);
-            let sharing = match any_order {
-                Some(is_merged) => Sharing::AnyOrder { is_merged },
-                None if lent.is_spread(&*ready) => making.sharing(),
-                None => Sharing::Whole,
-            };
-            let opening = lent.opening(outlet, sharing, making.seed, &opened);
-            let opening = Opening { escalations: plan.escalations.clone(), ..opening };
-            let mut watchers =
-                ready.open(opening).map_err(|error| wrong(place.as_ref(), name, error))?;
-            besides.add(name, watchers.beside.take());
-            reload.replaces.push((name, watchers.replace.take()));
-            any = watchers.any.take();
-            if let (Some(store), Some(counting)) = (&store, watchers.counting.take()) {
-                whose.count_by(store, counting);
-            }
-            all.push(whose.clone());
-            let view = |store| LiveView::new(Arc::clone(store), whose, table, enriching);
-            let shown = store.as_ref().map(view);
-            seats.add(at, has_flows, watchers, shown.as_ref());
-        }
+        let idle_timeout = making.options.idle_timeout;
+        let mut seats = labelling(&lent.rules, has_sizes, lists, idle_timeout, &mut supervision);
+        let opens = Opens { any_order, opened: &opened, making: &making, escalations };
+        let begun_all =
+            lent.begin_all(waiting, &opens, (&mut seats, &mut reload, &mut supervision))?;
+        let BegunAll { mut besides, any, all } = begun_all;
         besides.are_alone = seats.are_empty() && any.is_none();
         let looking = Looking::new(any, seats, making);
         let looking = looking.map_err(|refusal| RunError::Application("run", refusal))?;
@@ -300,9 +300,20 @@ impl Session {
         let pace = lent.pace;
         let driving = Driving::new(looking, opened, &inputs, pace, doors.tell);
         let writers = std::mem::take(&mut begun.0);
-        let counted = store.map(|store| LiveCounts::begin(store, &inputs, all));
+        let counted = store.map(|store| LiveCounts::begin(store, &inputs, all, &supervision));
         let clock = doors.clock;
-        Ok(Self { inputs, clock, driving, names, writers, reload, besides, counted, jail })
+        Ok(Self {
+            inputs,
+            clock,
+            driving,
+            names,
+            writers,
+            reload,
+            besides,
+            counted,
+            jail,
+            supervision,
+        })
     }
 
     /// What is read.
@@ -329,7 +340,8 @@ impl Session {
         mut hangup: impl FnMut() -> Option<Again>,
         mut tell: impl FnMut(&str),
     ) -> Result<SessionOutcome, RunError> {
-        let Self { inputs, clock, driving, names, writers, reload, besides, counted, jail } = self;
+        let Self { inputs, clock, driving, names, writers, reload, besides, .. } = self;
+        let Self { counted, jail, supervision, .. } = self;
         // Everything is open, and no packet was read.
         jail.enter(&mut tell);
         let mut after_batch = || {
@@ -354,7 +366,7 @@ impl Session {
                 return Err(error.into());
             }
         };
-        let (closings, mut failure) = close(passed, &names);
+        let (closings, mut failure) = close(passed, &names, &supervision);
         let dropped = finish_rows(writers, &mut failure);
         if let Some(counted) = counted {
             counted.end(&closings, &received);
@@ -365,7 +377,10 @@ impl Session {
             closings.filter_map(|(place, closing)| Some((name(place)?, closing))).collect();
         match failure {
             Some(failure) => Err(failure),
-            None => Ok(SessionOutcome { inputs, received, closings, besides, dropped }),
+            None => {
+                let unlabelled = supervision.loss(NO_APPLICATION, OF_RULES);
+                Ok(SessionOutcome { inputs, received, closings, besides, dropped, unlabelled })
+            }
         }
     }
 }
@@ -392,6 +407,22 @@ struct Waiting {
     /// What its rows get besides.
     enriching: Option<Enriching>,
     whose: Whose,
+}
+
+/// What applications have in common when they begin.
+struct Opens<'a> {
+    any_order: Option<bool>,
+    opened: &'a OpenSources,
+    making: &'a Making,
+    escalations: Option<Arc<Escalations>>,
+}
+
+/// Applications that have begun.
+#[derive(Default)]
+struct BegunAll {
+    besides: Besides,
+    any: Option<(MakeWatcher, Arc<Faults>)>,
+    all: Vec<Whose>,
 }
 
 impl Context<'_> {
@@ -445,6 +476,47 @@ impl Context<'_> {
         ready.is_by_flow() && !ready.gives().iter().any(is_read)
     }
 
+    /// How passes share the flows of an application.
+    fn sharing(&self, any_order: Option<bool>, ready: &dyn Ready, making: &Making) -> Sharing {
+        match any_order {
+            Some(is_merged) => Sharing::AnyOrder { is_merged },
+            None if self.is_spread(ready) => making.sharing(),
+            None => Sharing::Whole,
+        }
+    }
+
+    /// Begins applications whose outputs are open, each with its seat in the passes.
+    fn begin_all(
+        &self,
+        waiting: Vec<Waiting>,
+        opens: &Opens<'_>,
+        (seats, reload, supervision): (&mut Seats, &mut Reload, &mut Supervision),
+    ) -> Result<BegunAll, RunError> {
+        let Opens { any_order, opened, making, escalations } = opens;
+        let mut begun = BegunAll::default();
+        for (at, one) in waiting.into_iter().enumerate() {
+            let Waiting { ready, outlet, place, table, enriching, whose } = one;
+            let (name, has_flows) = (ready.name(), ready.wants().has_flows);
+            let sharing = self.sharing(*any_order, &*ready, making);
+            let opening = self.opening(outlet, sharing, making.seed, opened);
+            let opening = Opening { escalations: escalations.clone(), ..opening };
+            let mut watchers =
+                ready.open(opening).map_err(|error| wrong(place.as_ref(), name, error))?;
+            begun.besides.add(name, watchers.beside.take());
+            reload.replaces.push((name, watchers.replace.take()));
+            let faults = supervision.begin(at, name);
+            begun.any = watchers.any.take().map(|make| (make, Arc::clone(&faults)));
+            if let (Some(store), Some(counting)) = (self.shown, watchers.counting.take()) {
+                whose.count_by(store, counting);
+            }
+            begun.all.push(whose.clone());
+            let view = |store| LiveView::new(Arc::clone(store), whose, table, enriching);
+            let shown = self.shown.map(view);
+            seats.add(at, has_flows, watchers, shown.as_ref(), &faults);
+        }
+        Ok(begun)
+    }
+
     fn opening(
         &self,
         outlet: Option<Outlet>,
@@ -493,43 +565,6 @@ fn threads(inputs: &Inputs, is_paced: bool) -> usize {
 /// Sockets that share an interface.
 fn sockets(opened: &OpenSources) -> usize {
     if let OpenSources::Live(sources) = opened { sources.len() } else { 1 }
-}
-
-/// What applications say at the end, by their places in the settings; and what failed first.
-fn close(passed: RunResults, names: &[&'static str]) -> (Vec<(usize, Closing)>, Option<RunError>) {
-    let RunResults { looked, refusals } = passed;
-    let name = |place: usize| must(names.get(place).copied(), "an application has its name");
-    let mut closings = Vec::new();
-    let mut refused = refusals;
-    for PassResults { seats, flows } in looked {
-        let mut first: BTreeMap<usize, Box<dyn Watcher>> = BTreeMap::new();
-        for Seat { place, watcher, .. } in seats {
-            // It has found nothing that could be reported, and no other is of its kind.
-            if place == NO_APPLICATION {
-                continue;
-            }
-            match first.entry(place) {
-                Entry::Vacant(entry) => {
-                    entry.insert(watcher);
-                }
-                Entry::Occupied(mut entry) => {
-                    refused.extend(entry.get_mut().fold(watcher).err().map(|error| (place, error)));
-                }
-            }
-        }
-        for (place, watcher) in first {
-            match watcher.close(&flows) {
-                Ok(closing) => closings.push((place, closing)),
-                Err(refusal) => refused.push((place, refusal)),
-            }
-        }
-    }
-    closings.sort_by_key(|(place, _)| *place);
-    refused.sort_by_key(|(place, _)| *place);
-    let failure = refused.into_iter().next();
-    let failure = failure
-        .map(|(place, refusal)| RunError::Application(name(place).unwrap_or("run"), refusal));
-    (closings, failure)
 }
 
 fn wrong(place: Option<&Mistake>, name: &str, refusal: Refusal) -> RunError {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::columns::Columns;
-use engine::flow::pass::Now;
+use engine::flow::pass::{LensSupervisor, Now};
 use engine::group::Outcome;
 use packet::Timestamp;
 use store::{Count, Counting, OpenRows, Store, Table};
@@ -140,7 +140,7 @@ impl LiveView {
     }
 
     /// Answers in parts, one after each batch, so that packets never wait long.
-    pub(super) fn answer(&mut self, watcher: &dyn Watcher, now: &Now<'_>) {
+    pub(super) fn answer(&mut self, watcher: &mut LensSupervisor<dyn Watcher>, now: &Now<'_>) {
         let Self { store, whose, table, part, .. } = self;
         // In this order: whoever asks for rows asks for counts afterwards, so that what is answered
         // here as a whole was asked for as a whole.
@@ -151,9 +151,10 @@ impl LiveView {
         }
         if asked != self.counted || now.is_last {
             self.counted = asked;
-            whose.put(store, *part, watcher.counts(now));
-            let outcome = watcher.outcome();
-            let of_packets = packet_counts(outcome.as_ref().unwrap_or(now.outcome), now);
+            if let Some(counts) = watcher.show(|watcher| watcher.counts(now)) {
+                whose.put(store, *part, counts);
+            }
+            let of_packets = packet_counts(&watcher.outcome_of(now.outcome), now);
             whose.put(store, OUTCOMES + *part, of_packets);
             if let Some(number) = self.flow_table {
                 store.put_counts(RUN, number, flow_table_counts(now));
@@ -171,7 +172,9 @@ impl LiveView {
         }
         let start = self.segment * SLOTS_PER_ANSWER;
         let segment = self.segment as usize;
-        let has_more = match watcher.open_rows(now, start..start + SLOTS_PER_ANSWER) {
+        let slots = start..start + SLOTS_PER_ANSWER;
+        let open = watcher.show(|watcher| watcher.open_rows(now, slots)).flatten();
+        let has_more = match open {
             Some((row_count, rows)) => {
                 let rows = enriched(rows, self.enriching.as_ref());
                 table.put_open(*part, segment, row_count, rows);
@@ -202,6 +205,7 @@ fn outcome_counts(outcome: &Outcome) -> Vec<Count> {
     let mut counts = vec![
         Count::total("packets_processed", "Packets received.", outcome.processed()),
         Count::total("packets_cut", "Packets truncated by the capture.", outcome.cut),
+        Count::total("packets_faulted", "Packets lost to faults.", outcome.faulted),
     ];
     counts.extend(outcome.malformed.iter().map(|(cause, count)| {
         Count::total("packets_malformed", "Malformed packets.", count).with("cause", cause.name())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use engine::columns::Schema;
 use engine::exchange::{Extract as _, Outlet as Items, Own as _};
-use engine::flow::pass::{Labels, Lens, Now, Piece};
+use engine::flow::pass::{FaultScope, Labels, Lens, Now, Piece};
 use engine::group::{GroupStage, Groups, Outcome};
 use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};
 use engine::table::{Entry as _, Tally};
@@ -236,6 +236,15 @@ impl<G: TopGrouping> Lens for Whole<G> {
     fn on_source(&mut self, index: usize) {
         self.stage.on_source(index);
     }
+
+    fn on_fault(&mut self, _: &FaultScope<'_>) -> bool {
+        self.stage.drop_staged();
+        true
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        Some(self.stage.outcome().clone())
+    }
 }
 
 impl<G: TopGrouping + 'static> Watcher for Whole<G> {
@@ -246,10 +255,6 @@ impl<G: TopGrouping + 'static> Watcher for Whole<G> {
     fn fold(&mut self, other: Box<dyn Any>) -> Result<(), Refusal> {
         self.stage.fold(of_same::<Self>(other)?.stage);
         Ok(())
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        Some(self.stage.outcome().clone())
     }
 
     fn close(self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {
@@ -314,15 +319,20 @@ impl<G: TopGrouping> Lens for WindowSums<G> {
     fn on_tick(&mut self, time: Timestamp) {
         self.take(&Batch { bytes: &[], records: &[], tick: Some(time) });
     }
+
+    /// Sums are of packets, and whole after each of them.
+    fn on_fault(&mut self, _: &FaultScope<'_>) -> bool {
+        true
+    }
+
+    fn outcome(&self) -> Option<Outcome> {
+        Some(self.extract.so_far().0.clone())
+    }
 }
 
 impl<G: TopGrouping + 'static> Watcher for WindowSums<G> {
     fn name(&self) -> &'static str {
         Top::NAME
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        Some(self.extract.so_far().0.clone())
     }
 
     fn counts(&self, _: &Now<'_>) -> Vec<Count> {

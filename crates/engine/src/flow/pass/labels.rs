@@ -124,6 +124,17 @@ impl Labels {
         }
     }
 
+    /// How many were given in the piece so far.
+    #[inline]
+    pub(super) const fn given_count(&self) -> usize {
+        self.given.len()
+    }
+
+    /// What was given in the piece beyond so many was not.
+    pub(super) fn take_back(&mut self, count: usize) {
+        self.given.truncate(count);
+    }
+
     /// The piece is over: what was given in it holds for all that comes.
     pub(super) fn settle(&mut self) {
         // In the order of deciding packets, of which the last one counts.

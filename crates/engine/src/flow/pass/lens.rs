@@ -11,6 +11,8 @@ use super::super::slab::FlowSlot;
 use super::super::table::FlowEnd;
 use super::labels::{LabelKind, Labels};
 use super::now::Now;
+use super::supervised::FaultScope;
+use crate::group::Outcome;
 
 /// Some consecutive frames between two marks, at most 64 of them with a flow; lent. A pass that has
 /// a part of the flows lends their frames alone ([`flows`](Self::flows)), one of frames alone lends
@@ -39,6 +41,43 @@ impl<'a> Piece<'a> {
             let record = batch.records.get(record)?;
             Some((place, Frame::new(batch.bytes, record), packet, slot))
         })
+    }
+
+    /// How many packets there are: frames, or those of its flows where it has no other.
+    #[must_use]
+    pub fn packet_count(&self) -> usize {
+        if self.records.is_empty() { self.packets.len() } else { self.records.len() }
+    }
+
+    /// Its packets, as an account of the pass has them.
+    pub(super) fn outcome(&self) -> Outcome {
+        let mut outcome = Outcome { keyed: self.packets.len() as u64, ..Outcome::default() };
+        let mut places = self.places.iter().peekable();
+        for (place, frame) in self.records.clone().zip(self.frames()) {
+            if places.next_if(|&&keyed| keyed == place).is_none() {
+                outcome.add_absent(&frame);
+            }
+        }
+        outcome
+    }
+
+    /// Its first packets.
+    pub(super) fn first(&self, count: usize) -> Piece<'a> {
+        let end = self.records.end.min(self.records.start.saturating_add(count));
+        let keyed = match self.records.is_empty() {
+            true => count.min(self.packets.len()),
+            false => self.places.partition_point(|&place| place < end),
+        };
+        let (batch, records) = (self.batch, self.records.start..end);
+        let packets = self.packets.get(..keyed).unwrap_or_default();
+        let places = self.places.get(..keyed).unwrap_or_default();
+        Piece {
+            batch,
+            records,
+            packets,
+            places,
+            slots: self.slots.get(..keyed).unwrap_or_default(),
+        }
     }
 
     /// Every frame, whether it has a flow or not, as a batch: for who looks at frames alone.
@@ -116,6 +155,20 @@ pub trait Lens {
     /// The input has ended, and its last mark was delivered. These flows had not ended.
     #[inline]
     fn on_left(&mut self, _left: &RemainingFlows<'_>, _labels: &Labels) {}
+
+    /// Packets by what it did with them so far, where it counts them for itself as the pass does
+    /// not.
+    #[inline]
+    fn outcome(&self) -> Option<Outcome> {
+        None
+    }
+
+    /// A call has panicked that was about these flows: drops what it holds of them, so that they
+    /// begin again with their next packets. False where it holds what cannot be dropped so, or does
+    /// not know: then it is given no more packets.
+    fn on_fault(&mut self, _lost: &FaultScope<'_>) -> bool {
+        false
+    }
 }
 
 /// Lenses in an order in which each comes after those whose labels it reads.

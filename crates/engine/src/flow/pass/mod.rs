@@ -3,15 +3,21 @@
 //! A [`Pass`] finds each packet's flow once and lends it to its [`Lens`]es, some frames at a time.
 //! What one lens says of a flow is a label for those after it ([`Labels`]).
 
+mod drill;
 mod labels;
 mod lens;
 mod now;
 mod prepared;
+mod supervised;
+mod watched;
 
+pub use drill::Drill;
 pub use labels::{LabelKind, Labels};
 pub use lens::{LabelClash, LabelUse, Lens, Lenses, Piece};
 pub use now::Now;
 pub use prepared::{PreparedBatches, Preparer};
+pub use supervised::{Ending, Fault, FaultScope, Faults, LensCall, LensSupervisor, TakeFaults};
+pub use watched::{Panic, watched};
 
 use std::mem::take;
 use std::ops::Range;

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::SyncSender;
 
-use engine::flow::pass::{LabelUse, Labels, Lens, Now, Piece};
+use engine::flow::pass::{FaultScope, LabelUse, Labels, Lens, Now, Piece};
 use engine::flow::{FlowEnd, FlowPacket, PerFlow, SideSlab};
 
 use super::Cca;
@@ -57,6 +57,11 @@ impl Lens for Choosing {
                 *said = Said(Some(follows));
             }
         }
+    }
+
+    /// What is kept is what the taps were told, which holds.
+    fn on_fault(&mut self, _: &FaultScope<'_>) -> bool {
+        true
     }
 
     fn on_ended(&mut self, ended: &[FlowEnd], _: &mut Labels) {

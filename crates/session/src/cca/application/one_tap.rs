@@ -1,6 +1,6 @@
 //! One tap: what flows have in flight, as a lens.
 
-use engine::flow::pass::{LabelUse, Labels, Lens, Now, Piece};
+use engine::flow::pass::{FaultScope, LabelUse, Labels, Lens, Now, Piece};
 use engine::group::Outcome;
 use packet::{Batch, Record, Timestamp};
 
@@ -69,17 +69,24 @@ impl Lens for Watching {
     fn on_tick(&mut self, time: Timestamp) {
         self.take(&Batch { bytes: &[], records: &[], tick: Some(time) });
     }
-}
 
-impl Watcher for Watching {
-    fn name(&self) -> &'static str {
-        Cca::NAME
+    fn on_fault(&mut self, lost: &FaultScope<'_>) -> bool {
+        if let FaultScope::Piece(piece) = lost {
+            piece.frames().for_each(|frame| self.reader.forget(&frame));
+        }
+        true
     }
 
     fn outcome(&self) -> Option<Outcome> {
         let mut outcome = self.reader.outcome();
         outcome.without_key += self.left_out;
         Some(outcome)
+    }
+}
+
+impl Watcher for Watching {
+    fn name(&self) -> &'static str {
+        Cca::NAME
     }
 
     fn counts(&self, _: &Now<'_>) -> Vec<Count> {

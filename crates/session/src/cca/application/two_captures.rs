@@ -74,15 +74,15 @@ impl Lens for Watching {
             refusal.get_or_insert(error);
         }
     }
+
+    fn outcome(&self) -> Option<Outcome> {
+        Some(self.periods.outcome())
+    }
 }
 
 impl Watcher for Watching {
     fn name(&self) -> &'static str {
         Cca::NAME
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        Some(self.periods.outcome())
     }
 
     fn counts(&self, _: &Now<'_>) -> Vec<Count> {

@@ -5,7 +5,7 @@ mod rows;
 use cca::flight::{FlightCounts, FlightMissingReason, FlightTap};
 use cca::{TapOptions, Walk};
 use engine::group::Outcome;
-use packet::{Batch, Record, Timestamp};
+use packet::{Batch, FlowKey, Frame, Record, Timestamp};
 
 use super::BEGUN_AGAIN;
 use super::naming::Namer;
@@ -80,6 +80,13 @@ impl FlightReader {
         let due = self.walk.period(begin).end().saturating_add(SLOTS_WAITED);
         let time = record.timestamp;
         time != Timestamp::UNKNOWN && self.tap.options().clock.slot(time) >= due
+    }
+
+    /// What is kept of a frame's flow is dropped: it begins again with its next packet.
+    pub fn forget(&mut self, frame: &Frame<'_>) {
+        if let Some((key, _)) = FlowKey::from_frame(frame) {
+            self.tap.forget_flow(key);
+        }
     }
 
     /// The input has ended: hands the periods that are left to `put`.

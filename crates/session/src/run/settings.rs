@@ -1,0 +1,120 @@
+//! Settings of `[run]`.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use engine::flow::pass::Drill;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::input::InputSettings;
+
+/// Settings of `[run]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RunSettings {
+    /// Seed of the hash that spreads keys; drawn at start where it is left out.
+    pub seed: Option<u64>,
+    /// Threads for captures; one per core where it is left out.
+    pub threads: Option<u16>,
+    /// Panics after which an application ends.
+    pub faults_max: Option<u32>,
+    /// The folder for packets by which an application panicked; blank for none.
+    pub quarantine: Option<PathBuf>,
+    /// What is to go wrong on purpose.
+    pub simulate: SimulationSettings,
+}
+
+/// What is to go wrong on purpose, as operators try it: `fault=APPLICATION@PACKET`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SimulationSettings {
+    /// Panics, by the application that has them.
+    pub faults: Vec<(String, Drill)>,
+}
+
+/// As many threads as may be asked for.
+const THREADS: RangeInclusive<u16> = 1..=256;
+
+impl RunSettings {
+    /// Checks what serde cannot: the key that is wrong, and why.
+    ///
+    /// # Errors
+    /// The key and the message.
+    pub fn check(&self, input: &InputSettings) -> Result<(), (&'static str, String)> {
+        if self.faults_max == Some(0) {
+            return Err(("faults-max", String::from("faults-max = 0; wanted: 1 or more")));
+        }
+        let Some(threads) = self.threads else { return Ok(()) };
+        let idle = match input {
+            _ if input.is_live() => "an interface, which is read by one thread",
+            InputSettings { pace: Some(_), .. } => "a replay, which uses one thread",
+            _ if THREADS.contains(&threads) => return Ok(()),
+            _ => {
+                let (least, most) = (THREADS.start(), THREADS.end());
+                return Err(("threads", format!("threads = {threads}; wanted {least} to {most}")));
+            }
+        };
+        Err(("threads", format!("threads has no effect on {idle}; leave it out")))
+    }
+
+    /// Checks that what is to go wrong is there, by the names of tables.
+    pub(super) fn check_names(
+        &self,
+        is_there: impl Fn(&str) -> bool,
+    ) -> Result<(), (&'static str, String)> {
+        let missing = self.simulate.faults.iter().find(|(name, _)| !is_there(name));
+        missing.map_or(Ok(()), |(name, _)| {
+            let message = format!("simulate: fault={name}@…: there is no table [{name}]");
+            Err(("simulate", message))
+        })
+    }
+}
+
+impl SimulationSettings {
+    /// Adds what a text asks for.
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        let wanted = || {
+            format!(
+                "{text:?}; wanted: fault=APPLICATION@PACKET, such as fault=flows@1000, or \
+                 fault=flows@1000+ for each packet from there on"
+            )
+        };
+        let (name, packet) = text
+            .strip_prefix("fault=")
+            .and_then(|fault| fault.split_once('@'))
+            .ok_or_else(wanted)?;
+        let (number, repeats) = match packet.strip_suffix('+') {
+            Some(number) => (number, true),
+            None => (packet, false),
+        };
+        let number = number.parse().ok().filter(|&number| number > 0).ok_or_else(wanted)?;
+        self.faults.push((name.to_owned(), Drill::at(number, repeats)));
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for SimulationSettings {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut simulated = Self::default();
+        for text in Vec::<String>::deserialize(deserializer)? {
+            simulated.add(&text).map_err(de::Error::custom)?;
+        }
+        Ok(simulated)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_asked_for_by_application_and_packet() {
+        let mut simulated = SimulationSettings::default();
+        simulated.add("fault=flows@1000").unwrap();
+        simulated.add("fault=top@1+").unwrap();
+        let expected = [("flows", Drill::at(1000, false)), ("top", Drill::at(1, true))];
+        assert_eq!(simulated.faults, expected.map(|(name, drill)| (name.to_owned(), drill)));
+        for wrong in ["", "fault", "fault=flows", "fault=flows@0", "fault=flows@x", "drop=1"] {
+            assert!(simulated.add(wrong).unwrap_err().contains("wanted: fault="), "{wrong}");
+        }
+    }
+}
