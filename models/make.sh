@@ -11,7 +11,7 @@
 #                                           attacks-forged and services, and captures of other places
 #                                           in the folders services, devices, latency and attacks of
 #                                           captures, of which the benign ones train
-#   bash models/make.sh cca SLOTS           slots of runs: testbed/data/congestion; the one that ships
+#   bash models/make.sh cca SLOTS           slots of runs: testbed/data/congestion
 #                                           was trained on earlier runs, which are not kept
 #   bash models/make.sh cca-onetap ROWS     rows of models/onetap_traces.py: testbed/data/onetap
 #   bash models/make.sh l4s TRACES          traces of models/l4s_traces.py
@@ -112,7 +112,8 @@ case $kind in
   cca)
     cd "$place"
     "$python" -m wirelens.cca train -r data/train -r data/rates-train --evaluate data/heldout \
-      --evaluate data/rates-heldout --evaluate data/transfer -o models/cca --force \
+      --evaluate data/rates-heldout --evaluate data/transfer --levels --inputs cbiq_bytes,ingress_bytes,egress_bytes \
+      --durations 10ms,100ms,1s -o models/cca --force \
       --note "$(cat models/recipes/cca-note.txt)" "$@"
     ;;
   cca-onetap)
