@@ -193,9 +193,7 @@ def test_the_card_of_congestion_controls_has_held_out_figures() -> None:
     f1: dict[str, dict[str, str]] = {place: {} for place in HELD_OUT}
     for row in page_rows.read(SHIPPED_CCA):
         f1[row["section"]][row["interval"]] = row["F1"]
-    kept = {
-        length: tuple(f1[place][length] for place in HELD_OUT) for length in f1["heldout"]
-    }
+    kept = {length: tuple(f1[place][length] for place in HELD_OUT) for length in f1["heldout"]}
     assert shown == kept and len(kept) == 7
     assert "held out: none of them was used to train the networks, to end training" in card
     # F1 of the runs that ended training.

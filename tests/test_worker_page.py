@@ -63,9 +63,7 @@ def test_a_worker_counts_what_it_answers(tmp_path: Path) -> None:
             assert after.sum("process_cpu_seconds_total") > 0
             assert check(page, "rows of sensors")["status"] == "ok"
             server.kill()
-            wait_until(
-                lambda: scrape().sum("wirelens_worker_connected") == 0, "the broker is away"
-            )
+            wait_until(lambda: scrape().sum("wirelens_worker_connected") == 0, "the broker is away")
             assert check(page, "rows of sensors")["status"] == "warning"
             summary = worker.end()
     assert counted == {"answered": summary.messages, "late": 0, "busy": 0, "refused": 0}
