@@ -34,6 +34,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "--check": ((), ALL),
     "--quiet": ((), ALL),
     "--duration": (("10ms",), INTERFACES),
+    "--no-jail": ((), INTERFACES),
     "--format": (("csv",), ALL),
     "--model": (("cca",), TWO),
     "--every": (("100ms",), ALL),

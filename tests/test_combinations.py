@@ -62,6 +62,7 @@ def of_interface(live: str) -> dict[str, Option]:
         "--buffer-size": Option(("512",), "", live),
         "--latency": Option(("low",), "", live),
         "--duration": Option(("10ms",), "", live),
+        "--no-jail": Option((), "", live),
     }
 
 
@@ -308,7 +309,7 @@ COMMANDS = {
                 "--model": ("packetlog",), "--force": (), "--threads": ("1",), "--seed": ("1",),
                 "--quiet": (), "--budget": ("40%",),
             }.items()
-        } | {"--for": Option(("1s",), "", "live")},
+        } | {"--for": Option(("1s",), "", "live"), "--no-jail": Option((), "", "live")},
         frozenset({"--help", "--read", "--interface", "--output", "--settings"}),
     ),
 }  # fmt: skip

@@ -166,8 +166,8 @@ pub struct InputArguments {
 /// What is given up before the first packet.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct JailArguments {
-    /// On an interface: keep all rights while packets are read; without it only what the run needs
-    #[arg(long)]
+    /// Keep all rights while packets are read; without it only what the run needs
+    #[arg(long, requires = "interface")]
     pub no_jail: bool,
 }
 

@@ -5,8 +5,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::JailArguments;
-
 /// Arguments of `wirelens run`.
 #[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:
@@ -50,9 +48,9 @@ pub struct RunArguments {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9417")]
     #[arg(value_parser = session::page::parse_listen)]
     pub page: Option<SocketAddr>,
-    /// Whether rights are given up.
-    #[command(flatten)]
-    pub jail: JailArguments,
+    /// On an interface: keep all rights while packets are read; without it only what the run needs
+    #[arg(long)]
+    pub no_jail: bool,
     /// Check settings, models, inputs and filter, then exit
     #[arg(long)]
     pub check: bool,

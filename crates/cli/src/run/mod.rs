@@ -32,6 +32,7 @@ use session::stored::HistorySettings;
 use session::toml_text::{Mistake, settings_text};
 use store::Store;
 
+use crate::args::JailArguments;
 use crate::asked;
 use crate::clock::{self, CLOCK};
 use crate::environment;
@@ -130,7 +131,11 @@ fn pass(
     let is_quiet = arguments.quiet || arguments.view;
     let tell_events = (!arguments.quiet).then_some(tell);
     plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)?;
-    let jail = arguments.jail.jail(Acts::default());
+    if arguments.no_jail && inputs.interface.is_none() {
+        let why = "--no-jail: has no effect on captures; leave it out, or give an interface";
+        return Err(Failure::usage(why));
+    }
+    let jail = JailArguments { no_jail: arguments.no_jail }.jail(Acts::default());
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events, jail, warn: tell };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
