@@ -167,7 +167,7 @@ pub struct InputArguments {
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct JailArguments {
     /// Keep all rights while packets are read; without it only what the run needs
-    #[arg(long, requires = "interface")]
+    #[arg(long, requires = "interface", conflicts_with = "read")]
     pub no_jail: bool,
 }
 

@@ -50,6 +50,6 @@ pub struct ActArguments {
     #[arg(conflicts_with_all = ["egress_offset", "max_flows", "view", "filter", "expression"])]
     #[arg(conflicts_with_all = ["count", "snaplen", "no_decap", "threads", "seed", "check"])]
     #[arg(conflicts_with_all = ["act_rate", "act_buffer", "act_by", "act_after", "act_hold"])]
-    #[arg(conflicts_with_all = ["act_events", "act_dry_run", "drop_duplicates"])]
+    #[arg(conflicts_with_all = ["act_events", "act_dry_run", "drop_duplicates", "no_jail"])]
     pub act_undo: Option<String>,
 }
