@@ -116,6 +116,15 @@ fn checked(plan: &Plan, arguments: &RunArguments) -> Status {
     Status::Fine
 }
 
+/// Whether rights are given up: those of captures are not.
+fn jail(arguments: &RunArguments, inputs: &Inputs) -> Result<Jail, Failure> {
+    if arguments.no_jail && inputs.interface.is_none() {
+        let why = "--no-jail: has no effect on captures; leave it out, or give an interface";
+        return Err(Failure::usage(why));
+    }
+    Ok(JailArguments { no_jail: arguments.no_jail }.jail(Acts::default()))
+}
+
 /// Reads to the end, together with the observers of the run.
 fn pass(
     mut plan: Plan,
@@ -131,11 +140,7 @@ fn pass(
     let is_quiet = arguments.quiet || arguments.view;
     let tell_events = (!arguments.quiet).then_some(tell);
     plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)?;
-    if arguments.no_jail && inputs.interface.is_none() {
-        let why = "--no-jail: has no effect on captures; leave it out, or give an interface";
-        return Err(Failure::usage(why));
-    }
-    let jail = JailArguments { no_jail: arguments.no_jail }.jail(Acts::default());
+    let jail = jail(arguments, &inputs)?;
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events, jail, warn: tell };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
