@@ -73,7 +73,7 @@ pub(crate) fn run(asked: &WorkerArguments, host: &Host) -> Result<Status, Failur
         machine: machine_name(),
         monotonic: CLOCK.monotonic,
         tell: tell_line,
-        store: Some(store),
+        store,
     };
     let ends = interrupt::control().flag();
     let counts = worker::run(request, host, crate::environment, &ends).map_err(Failure::error)?;

@@ -58,7 +58,7 @@ pub(crate) fn kept(needs: &Needs, held: u64) -> u64 {
         }
     }
     if needs.acts.starts_programs {
-        // What they are told stands in files that may be another user's.
+        // They read instructions from files that may belong to another user.
         kept |= set_of(NET_ADMIN) | set_of(DAC_READ_SEARCH);
     }
     if needs.acts.enters_namespaces {

@@ -65,7 +65,7 @@ impl Acts {
     }
 }
 
-/// What came of it.
+/// Outcome of entering.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JailReport {
     /// What the process can still do because the run needs it.

@@ -63,7 +63,7 @@ pub struct WorkerRequest {
     /// Prints messages for users; a line each.
     pub tell: fn(&str),
     /// Where it counts what it does.
-    pub store: Option<Arc<Store>>,
+    pub store: Arc<Store>,
 }
 
 /// Reads which parts of the flows a worker takes: `3` or `0-1`.
@@ -184,11 +184,9 @@ pub fn run(
     (request.tell)(&format!("model {id}, threads: {thread_count}, device: {device}"));
     let model = || Model::new(Arc::clone(&cascade));
     let worker = Arc::new(Worker::new(options));
-    if let Some(store) = request.store {
-        let counted = Arc::clone(&worker);
-        store.count_by("worker", Box::new(move || counted.metrics()));
-        count_process(&store);
-    }
+    let counted = Arc::clone(&worker);
+    request.store.count_by("worker", Box::new(move || counted.metrics()));
+    count_process(&request.store);
     worker.run(model, ends).map_err(WorkerError::Bus)
 }
 

@@ -2,8 +2,7 @@
 
 use engine::flow::FlowState;
 use model::{FlowFeatures, Headers, Subscription};
-use session::first::{FlowsRequest, index};
-use session::first::{KeepFirst, compute};
+use session::first::{FlowsRequest, KeepFirst, compute, index};
 use session::flows::RunTotals;
 use session::reading::{Inputs, OpenSources};
 

@@ -4,8 +4,7 @@ use engine::columns::{Columns, Field, Kind, Schema, Value};
 use engine::flow::{FlowPacket, FlowSlot, FlowState, FromFrames};
 use model::{FirstSteps, sequence};
 use packet::Frame;
-use session::first::compute;
-use session::first::{FlowsRequest, index};
+use session::first::{FlowsRequest, compute, index};
 use session::flows::RunTotals;
 use session::reading::{Inputs, OpenSources};
 

@@ -38,7 +38,7 @@ fn victim() -> libc::pid_t {
     id
 }
 
-/// The attempts, by name; each returns what came of it.
+/// The attempts, by name; each returns its outcome.
 fn attempts(folder: &Path, victim: libc::pid_t) -> Vec<(&'static str, io::Result<()>)> {
     let (inside, outside) = (folder.join("granted"), folder.join("other"));
     let call = |number, one: libc::c_long, two: libc::c_long| {

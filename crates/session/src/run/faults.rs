@@ -116,27 +116,22 @@ impl Supervision {
     pub(super) fn begin(&mut self, place: usize, name: &'static str) -> Arc<Faults> {
         let drills = &self.settings.simulate.faults;
         let drill = drills.iter().find_map(|(of, drill)| (of == name).then_some(*drill));
-        let last = Arc::<Mutex<Option<Last>>>::default();
-        let faults = self.faults(name, drill, true, &last);
-        self.of.insert(place, AppFaults { faults: Arc::clone(&faults), last });
-        faults
+        self.add(place, name, drill, true)
     }
 
     /// The same for lenses that are of no application.
     pub(super) fn other(&mut self, place: usize, name: &'static str) -> Arc<Faults> {
-        let last = Arc::<Mutex<Option<Last>>>::default();
-        let faults = self.faults(name, None, false, &last);
-        self.of.insert(place, AppFaults { faults: Arc::clone(&faults), last });
-        faults
+        self.add(place, name, None, false)
     }
 
-    fn faults(
-        &self,
+    fn add(
+        &mut self,
+        place: usize,
         name: &'static str,
         drill: Option<Drill>,
         is_application: bool,
-        last: &Arc<Mutex<Option<Last>>>,
     ) -> Arc<Faults> {
+        let last = Arc::<Mutex<Option<Last>>>::default();
         let Self { settings, quarantine, warn, running, control, .. } = self;
         let reporter = Reporter {
             name,
@@ -144,10 +139,12 @@ impl Supervision {
             warn: *warn,
             running: is_application.then(|| Arc::clone(running)),
             control: Arc::clone(control),
-            last: Arc::clone(last),
+            last: Arc::clone(&last),
         };
         let count_max = settings.faults_max.map_or(FAULTS_MAX, u64::from);
-        Arc::new(Faults::new(count_max, drill, Box::new(reporter)))
+        let faults = Arc::new(Faults::new(count_max, drill, Box::new(reporter)));
+        self.of.insert(place, AppFaults { faults: Arc::clone(&faults), last });
+        faults
     }
 
     /// Has faults counted for observers of the run.

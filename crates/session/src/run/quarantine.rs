@@ -135,7 +135,7 @@ impl Quarantine {
     pub(super) fn counting(self: &std::sync::Arc<Self>) -> Counting {
         let quarantine = std::sync::Arc::clone(self);
         Box::new(move || {
-            let about = "Pieces of packets that applications panicked at, by what became of them.";
+            let about = "Pieces of packets that applications panicked at, by outcome.";
             let Self { written, no_room, failed, .. } = &*quarantine;
             [("written", written), ("no_room", no_room), ("failed", failed)]
                 .map(|(outcome, count)| {

@@ -59,7 +59,7 @@ impl Lens for Choosing {
         }
     }
 
-    /// What is kept is what the taps were told, which holds.
+    /// What is kept is what was sent to the taps, which holds.
     fn on_fault(&mut self, _: &FaultScope<'_>) -> bool {
         true
     }
