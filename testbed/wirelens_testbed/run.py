@@ -69,7 +69,9 @@ class Run:
 
     def recorded(self, recorder: Recorder) -> list[dict[str, Any]]:
         """Ends a recording and checks that it is whole; one report a tap, in their order."""
-        reports = recorder.stop()
+        report = recorder.stop()
+        self.note(timer={"late_us": report["late_us"]})
+        reports: list[dict[str, Any]] = report["taps"]
         for tap, report in zip(recorder.taps, reports, strict=True):
             report["file"] = tap.file_name  # the folder may be renamed, and moved
             self.check(
@@ -84,6 +86,14 @@ class Run:
                 )  # fmt: skip
         self.facts.setdefault("taps", []).extend(reports)
         return reports
+
+    def punctual(self, late_max_us: int) -> None:
+        """Checks that threads were woken in time while taps recorded, where no link has a delay."""
+        late_us = self.facts["timer"]["late_us"]["p99"]
+        self.check(
+            "timer: lateness", late_us < late_max_us,
+            f"{late_us:.0f} µs at p99", f"below {late_max_us} µs",
+        )  # fmt: skip
 
     def relay(self, a: End, b: End, **delays: Any) -> Relay:
         """Makes a link with delay; hand it to `relayed` when it is to end."""

@@ -46,7 +46,10 @@ class Recorder:
             arguments += ["--tap", f"{place}:{folder / tap.file_name}"]
         self._companion = Companion(lab, wirelens, arguments, "record")
 
-    def stop(self) -> list[dict[str, Any]]:
-        """Ends the recording. One report a tap, in order: packets, bytes, dropped, and tc's count."""
-        reports: list[dict[str, Any]] = self._companion.finish()["taps"]
-        return reports
+    def stop(self) -> dict[str, Any]:
+        """Ends the recording.
+
+        `taps` has one report a tap, in order: packets, bytes, dropped, and tc's count; `late_us`
+        says how late a thread was woken that asked for it every millisecond.
+        """
+        return self._companion.finish()

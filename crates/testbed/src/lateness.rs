@@ -1,4 +1,4 @@
-//! How late packets left: a histogram of a fixed size, whatever is added.
+//! How late packets left, or a thread was woken: a histogram of a fixed size, whatever is added.
 //!
 //! Each power of two is divided into 32 buckets, so that a quantile is told at most 1/32
 //! (3.2 %) too high and never too low. It takes 15 KiB.
@@ -26,7 +26,7 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Adds one packet.
+    /// Adds one packet, or one wake-up.
     #[inline]
     pub fn add(&mut self, late_ns: u64) {
         if let Some(count) = self.counts.get_mut(bucket(late_ns)) {
@@ -35,6 +35,12 @@ impl Lateness {
         self.count += 1;
         self.sum_ns += u128::from(late_ns);
         self.max_ns = self.max_ns.max(late_ns);
+    }
+
+    /// How many were added.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     /// Exact mean, 0 where nothing was added.

@@ -6,6 +6,7 @@ use capture::tap::TapCounts;
 use serde_json::{Value, json};
 
 use super::args::RecordArguments;
+use super::relay::lateness_json;
 use super::{commands, say, say_report};
 use crate::failure::{Failure, Status};
 
@@ -33,6 +34,7 @@ pub(super) fn run(arguments: RecordArguments) -> Result<Status, Failure> {
         "taps": taps.map(|(tap, (recorded, counted))| tap_json(tap, recorded, counted))
             .collect::<Vec<_>>(),
         "counts": counts.map(|(at, counted)| count_json(at, counted)).collect::<Vec<_>>(),
+        "late_us": lateness_json(&report.lateness),
     }))?;
     Ok(Status::Fine)
 }

@@ -5,6 +5,7 @@
 //! that cannot drop. All are ready before the first moment, and end at the same second one.
 
 mod capture_file;
+mod timer;
 mod window;
 
 use std::fs::File;
@@ -20,9 +21,11 @@ use packet::file::{Comments, Interface, InterfaceStatistics, Section};
 use packet::{Source as _, Span};
 
 use crate::TestbedError;
+use crate::lateness::Lateness;
 use crate::lines::Lines;
 
 use capture_file::CaptureFile;
+use timer::TimerThread;
 use window::Window;
 
 /// The end is noticed after at most so long where nothing comes.
@@ -98,6 +101,8 @@ pub struct RecordReport {
     pub taps: Vec<(TapReport, TapCounts)>,
     /// Of each counter.
     pub counts: Vec<TapCounts>,
+    /// How late a thread was woken that asked for it every millisecond.
+    pub lateness: Lateness,
 }
 
 type Writing = JoinHandle<Result<TapReport, TestbedError>>;
@@ -112,6 +117,7 @@ pub struct Recording {
     writers: Vec<Writing>,
     /// Beside each tap and then each place at which is only counted.
     counters: Vec<(Place, TapCounter)>,
+    timer: TimerThread,
 }
 
 impl Recording {
@@ -137,7 +143,7 @@ impl Recording {
             stop.store(true, Ordering::Relaxed);
         })?;
         let start = window.begin(|start| tell(&mut counters, start, None))?;
-        Ok(Self { window, start, stop, writers, counters })
+        Ok(Self { window, start, stop, writers, counters, timer: TimerThread::start() })
     }
 
     /// Waits for the end of the commands, or for the one that there is, `stop`.
@@ -169,6 +175,7 @@ impl Recording {
         let (start, counters) = (self.start, &mut self.counters);
         self.window.end(|stop| tell(counters, start, Some(stop)))?;
         self.stop.store(true, Ordering::Relaxed);
+        let lateness = self.timer.end()?;
         let mut recorded = Vec::new();
         for writer in self.writers {
             recorded.push(writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
@@ -178,7 +185,8 @@ impl Recording {
         });
         let mut counts = counts.collect::<Result<Vec<_>, _>>()?;
         let rest = counts.split_off(recorded.len());
-        Ok(RecordReport { taps: recorded.into_iter().zip(counts).collect(), counts: rest })
+        let taps = recorded.into_iter().zip(counts).collect();
+        Ok(RecordReport { taps, counts: rest, lateness })
     }
 }
 
