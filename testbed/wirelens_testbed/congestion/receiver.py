@@ -12,7 +12,8 @@ import selectors
 import socket
 import sys
 
-CHUNK_SIZE_BYTES = 1 << 20
+# Never written to: `MSG_TRUNC` has TCP drop the bytes in the kernel instead of copying them.
+CHUNK = bytearray(1 << 20)
 BACKLOG = 512
 
 
@@ -44,8 +45,7 @@ def _listen(address: str, port: str, control: str | None = None) -> socket.socke
 def _take(connection: socket.socket, selector: selectors.BaseSelector) -> None:
     with contextlib.suppress(BlockingIOError):
         try:
-            # On TCP, MSG_TRUNC drops the bytes in the kernel instead of copying them to us.
-            if connection.recv(CHUNK_SIZE_BYTES, socket.MSG_TRUNC):
+            if connection.recv_into(CHUNK, len(CHUNK), socket.MSG_TRUNC):
                 return
         except ConnectionError:
             pass

@@ -240,16 +240,7 @@ impl Lens for Watching {
     }
 
     fn on_fault(&mut self, lost: &FaultScope<'_>) -> bool {
-        match lost {
-            FaultScope::Piece(piece) => {
-                for (packet, slot) in piece.packets.iter().zip(piece.slots) {
-                    self.follower.forget(*slot, packet.key());
-                }
-            }
-            FaultScope::Ended(ended) => {
-                ended.iter().for_each(|one| self.follower.forget(one.slot, one.record.key));
-            }
-        }
+        lost.flows().for_each(|(slot, key)| self.follower.forget(slot, key));
         true
     }
 

@@ -320,15 +320,8 @@ impl<R: Rows> Lens for Watching<R> {
 
     /// Samples that were taken stand; those of packets that wait are none.
     fn on_fault(&mut self, lost: &FaultScope<'_>) -> bool {
-        match lost {
-            FaultScope::Piece(piece) => {
-                for (packet, slot) in piece.packets.iter().zip(piece.slots) {
-                    self.latency.end(*slot, packet.key(), &mut (), |_| ());
-                }
-            }
-            FaultScope::Ended(ended) => ended.iter().for_each(|one| {
-                self.latency.end(one.slot, one.record.key, &mut (), |_| ());
-            }),
+        for (slot, key) in lost.flows() {
+            self.latency.end(slot, key, &mut (), |_| ());
         }
         true
     }

@@ -13,9 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use packet::Timestamp;
+use packet::{FlowKey, Timestamp};
 
-use super::super::extract::FlowMark;
+use super::super::extract::{FlowMark, FlowPacket};
 use super::super::rest::RemainingFlows;
 use super::super::slab::FlowSlot;
 use super::super::table::FlowEnd;
@@ -35,13 +35,19 @@ pub enum FaultScope<'a> {
 }
 
 impl FaultScope<'_> {
-    /// The slots of the flows, some of them several times.
-    pub fn slots(&self) -> impl Iterator<Item = FlowSlot> + '_ {
-        let (of_piece, of_ended): (&[FlowSlot], &[FlowEnd]) = match self {
-            Self::Piece(piece) => (piece.slots, &[]),
-            Self::Ended(ended) => (&[], ended),
+    /// The flows, some of them several times.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowSlot, FlowKey)> + '_ {
+        let (packets, slots, ended): (&[FlowPacket], &[FlowSlot], &[FlowEnd]) = match self {
+            Self::Piece(piece) => (piece.packets, piece.slots, &[]),
+            Self::Ended(ended) => (&[], &[], ended),
         };
-        of_piece.iter().copied().chain(of_ended.iter().map(|ended| ended.slot))
+        let of_piece = slots.iter().zip(packets).map(|(slot, packet)| (*slot, packet.key()));
+        of_piece.chain(ended.iter().map(|end| (end.slot, end.record.key)))
+    }
+
+    /// Their slots.
+    pub fn slots(&self) -> impl Iterator<Item = FlowSlot> + '_ {
+        self.flows().map(|(slot, _)| slot)
     }
 }
 
