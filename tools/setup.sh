@@ -198,7 +198,8 @@ make_venv() {
   fi
 }
 
-# Installs a list of pinned packages once; a changed list is installed anew.
+# Installs a list of pinned packages once; a changed list is installed anew. Every file has to have a
+# hash of the list, and none is built: no code of a package runs when it is installed.
 install_python() {
   local list=tools/requirements-$1.txt stamp=$VENV/requirements-$1.sha256
   if [ -f "$stamp" ] && sha256sum --check --status "$stamp"; then return; fi
@@ -208,7 +209,8 @@ install_python() {
     make_venv
   fi
   say "installing Python packages of $list into $VENV"
-  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$list"
+  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
+    --only-binary :all: --requirement "$list"
   sha256sum "$list" >"$stamp"
 }
 
