@@ -25,7 +25,7 @@ else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
 .PHONY: help setup build page docs python demo test rust-test test-checked python-test test-train test-ray test-live \
-	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint bpf ns3 bench reproduce fuzz-smoke fuzz capture install uninstall \
+	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint deny bpf ns3 bench reproduce fuzz-smoke fuzz capture install uninstall \
 	deb container portable wheel test-portable portable-tests program clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
@@ -101,7 +101,7 @@ demo: ## build, then show what is in the capture that ships: its packets, sender
 		'  $(WIRELENS) top -r FILE --window 1s -o top.parquet' \
 		'  $(WIRELENS) --help'
 
-test: lint rust-test test-checked python-test fuzz-smoke ## lint, all tests that need only the repository, a short fuzz run
+test: lint deny rust-test test-checked python-test fuzz-smoke ## lint, licences of crates, all tests that need only the repository, a short fuzz run
 
 # Crates of tables and states: their tests run once, with the checks.
 CHECKED := engine packet classify packetlog cca latency names
@@ -182,6 +182,10 @@ lint: ## format, clippy, ruff and mypy; changes nothing
 	bash tools/bpf.sh check
 	MYPYPATH=python .venv/bin/mypy --no-error-summary python/wirelens python/examples tests/python/typed_use.py
 	MYPYPATH=testbed .venv/bin/mypy --no-error-summary -p wirelens_testbed
+
+# ADVISORIES=FOLDER: a clone of RustSec's advisory-db.
+deny: ## licences, bans and sources of crates (ADVISORIES=FOLDER: advisories as well; compiles cargo-deny once)
+	@bash tools/deny.sh $(if $(ADVISORIES),--advisories $(ADVISORIES))
 
 bpf: ## build the BPF objects anew after a change of their sources (clang, llvm, libbpf-dev)
 	bash tools/bpf.sh
