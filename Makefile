@@ -26,7 +26,7 @@ endef
 
 .PHONY: help setup build page docs python demo test rust-test test-checked python-test test-train test-ray test-live \
 	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint deny bpf ns3 bench reproduce fuzz-smoke fuzz capture install uninstall \
-	deb container portable wheel test-portable portable-tests program clean
+	deb sbom reproducible container portable wheel test-portable portable-tests program clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
 
@@ -61,6 +61,13 @@ install: program ## install the program, manual pages and completions (PREFIX=/u
 
 uninstall: ## remove what install has put there
 	@$(INSTALL) uninstall
+
+sbom: program ## list what the program is made of, with hashes: target/wirelens.cdx.json (CycloneDX 1.6)
+	cargo metadata --locked --format-version 1 --filter-platform "$$(rustc --print host-tuple)" | \
+		python3 tools/sbom.py $(WIRELENS) >target/wirelens.cdx.json
+
+reproducible: ## build the program twice, in two folders, and compare; 25 CPU minutes
+	@bash tools/reproducible.sh
 
 deb: program ## make the Debian package, target/wirelens_VERSION_ARCHITECTURE.deb
 	@bash tools/deb.sh $(WIRELENS)
