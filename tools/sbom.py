@@ -1,10 +1,11 @@
-"""Writes what the program is made of, as CycloneDX 1.6 in JSON: crates, packages of its page, BPF objects,
-models; and, as excluded, the Python packages that test it and build it. All with their hashes.
+"""Writes what the program is made of, as CycloneDX 1.6 in JSON: crates, packages of its page, BPF
+objects and models, all with their hashes; and, as excluded, the Python packages that test it.
 
     cargo metadata --locked --format-version 1 --filter-platform "$(rustc --print host-tuple)" |
       python3 tools/sbom.py [PROGRAM]
 
-With a program, its SHA-256 is in the file. The same commit and program give the same file to the byte.
+With a program, its SHA-256 is in the file. The same commit and program give the same file to the
+byte.
 """
 
 import base64
