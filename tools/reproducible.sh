@@ -17,7 +17,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 say() { printf 'reproducible: %s\n' "$*" >&2; }
 
-# build FOLDER: in a folder of its own, whose name and length are others than those of the first.
+# build FOLDER NAME: there, as the program NAME; both folders differ in name and length.
 build() {
   mkdir -p "$1"
   git archive "$COMMIT" | tar -x -C "$1"
