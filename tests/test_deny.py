@@ -44,7 +44,11 @@ def test_each_rule_can_fail(tmp_path: Path) -> None:
         ('  "ISC",\n', "", "license is not explicitly allowed"),
         ('  "Zlib",\n', '  "Zlib",\n  "GPL-3.0-only",\n', "license was not encountered"),
         ('{ crate = "syn@2"', '{ crate = "syn@1"', "duplicate entries for crate 'syn'"),
-        ('{ crate = "rand@0.8"', '{ crate = "clap@4" },\n  { crate = "rand@0.8"', "only one version"),
+        (
+            '{ crate = "rand@0.8"',
+            '{ crate = "clap@4" },\n  { crate = "rand@0.8"',
+            "only one version",
+        ),
         ('{ crate = "native-tls"', '{ crate = "rustls"', "crate 'rustls = "),
         ("[sources]", "[sources]\nallow-registry = []", "'registry' source not explicitly allowed"),
     ]
