@@ -25,8 +25,8 @@ else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
 .PHONY: help setup build page docs python demo test rust-test test-checked python-test test-train test-ray test-live \
-	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint bpf ns3 bench reproduce fuzz-smoke fuzz capture install uninstall \
-	deb container portable wheel test-portable portable-tests program clean
+	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint deny bpf ns3 bench reproduce fuzz-smoke fuzz capture install uninstall \
+	deb sbom reproducible container portable wheel test-portable portable-tests program clean
 # Each task wants all processors for itself.
 .NOTPARALLEL:
 
@@ -61,6 +61,13 @@ install: program ## install the program, manual pages and completions (PREFIX=/u
 
 uninstall: ## remove what install has put there
 	@$(INSTALL) uninstall
+
+sbom: program ## list what the program is made of, with hashes: target/wirelens.cdx.json (CycloneDX 1.6)
+	cargo metadata --locked --format-version 1 --filter-platform "$$(rustc --print host-tuple)" | \
+		python3 tools/sbom.py $(WIRELENS) >target/wirelens.cdx.json
+
+reproducible: ## build the program twice, in two folders, and compare; 25 CPU minutes
+	@bash tools/reproducible.sh
 
 deb: program ## make the Debian package, target/wirelens_VERSION_ARCHITECTURE.deb
 	@bash tools/deb.sh $(WIRELENS)
@@ -101,7 +108,7 @@ demo: ## build, then show what is in the capture that ships: its packets, sender
 		'  $(WIRELENS) top -r FILE --window 1s -o top.parquet' \
 		'  $(WIRELENS) --help'
 
-test: lint rust-test test-checked python-test fuzz-smoke ## lint, all tests that need only the repository, a short fuzz run
+test: lint deny rust-test test-checked python-test fuzz-smoke ## lint, licences of crates, all tests that need only the repository, a short fuzz run
 
 # Crates of tables and states: their tests run once, with the checks.
 CHECKED := engine packet classify packetlog cca latency names
@@ -182,6 +189,10 @@ lint: ## format, clippy, ruff and mypy; changes nothing
 	bash tools/bpf.sh check
 	MYPYPATH=python .venv/bin/mypy --no-error-summary python/wirelens python/examples tests/python/typed_use.py
 	MYPYPATH=testbed .venv/bin/mypy --no-error-summary -p wirelens_testbed
+
+# ADVISORIES=FOLDER: a clone of RustSec's advisory-db.
+deny: ## licences, bans and sources of crates (ADVISORIES=FOLDER: advisories as well; compiles cargo-deny once)
+	@bash tools/deny.sh $(if $(ADVISORIES),--advisories $(ADVISORIES))
 
 bpf: ## build the BPF objects anew after a change of their sources (clang, llvm, libbpf-dev)
 	bash tools/bpf.sh

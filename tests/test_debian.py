@@ -4,6 +4,9 @@ The root of Debian is made once by debootstrap, which takes a network and a minu
 `target/`. Without root the tests are skipped; root has to be able to run them.
 """
 
+import gzip
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -95,6 +98,13 @@ def test_the_package_is_small_and_the_same_each_time(package: Path, tmp_path: Pa
         shell=True, check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     assert "License: Expat" in copyright_file and " clap " in copyright_file
+    unpacked = tmp_path / "unpacked"
+    subprocess.run(["dpkg-deb", "--extract", package, unpacked], check=True)
+    parts = json.loads(
+        gzip.decompress((unpacked / "usr/share/doc/wirelens/wirelens.cdx.json.gz").read_bytes())
+    )
+    program = hashlib.sha256((unpacked / "usr/bin/wirelens").read_bytes()).hexdigest()
+    assert parts["metadata"]["component"]["hashes"] == [{"alg": "SHA-256", "content": program}]
 
 
 def test_installed_it_answers_an_ordinary_user(package: Path, debian: Path) -> None:
@@ -114,6 +124,7 @@ def test_installed_it_answers_an_ordinary_user(package: Path, debian: Path) -> N
         "usr/share/fish/vendor_completions.d/wirelens.fish",
         "usr/share/doc/wirelens/copyright",
         "usr/share/doc/wirelens/changelog.Debian.gz",
+        "usr/share/doc/wirelens/wirelens.cdx.json.gz",
         "usr/lib/sysusers.d/wirelens.conf",
         SETTINGS,
     ):

@@ -51,7 +51,7 @@ def test_extras_that_are_named_exist_and_each_is_named() -> None:
 def pins() -> dict[str, str]:
     """Versions of packages that the tests are run with."""
     names = ("test", "train", "ray")
-    lists = [(ROOT / f"tools/requirements-{name}.txt").read_text() for name in names]
+    lists = [(ROOT / f"tools/requirements-{name}.in").read_text() for name in names]
     return dict(re.findall(r"^([a-z0-9-]+)==(\S+)$", "\n".join(lists), re.MULTILINE))
 
 

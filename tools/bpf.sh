@@ -2,7 +2,8 @@
 # Builds the BPF objects, which are committed so that running Wirelens needs no clang.
 #
 #   bash tools/bpf.sh          build all; takes clang, llvm-strip and libbpf-dev
-#   bash tools/bpf.sh check    fail if an object is not that of its sources; takes none of them
+#   bash tools/bpf.sh check    fail if an object was not built with its sources; takes none of them
+#   bash tools/bpf.sh compare  fail if an object is another than its sources give, built elsewhere
 #
 # Every NAME.bpf.c of the folders below becomes NAME.bpf.o beside it. SHA256SUMS in each folder
 # lists sources, headers and objects as they were built together.
@@ -11,6 +12,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly FOLDERS=(crates/capture/bpf testbed/bpf)
 readonly SUMS=SHA256SUMS
+# Of the objects that are committed. Another version gives others, so all are built by one.
+readonly CLANG_VERSION=14.0.6
 
 fail() {
   printf 'bpf: %s\n' "$*" >&2
@@ -37,12 +40,20 @@ build_here() {
   contents | xargs sha256sum >"$SUMS"
 }
 
-build() {
-  local program
+want_compiler() {
+  local program seen
   for program in clang llvm-strip; do
     command -v "$program" >/dev/null ||
       fail "$program: not found; try apt-get install clang llvm libbpf-dev"
   done
+  seen=$(clang -dumpversion)
+  [ "$seen" = "$CLANG_VERSION" ] ||
+    fail "clang: version $seen found, $CLANG_VERSION wanted, that of Debian 12: all objects are built" \
+      "by one; to move to another, change CLANG_VERSION in tools/bpf.sh and build"
+}
+
+build() {
+  want_compiler
   for folder in "${FOLDERS[@]}"; do
     compgen -G "$folder/*.bpf.c" >/dev/null || continue
     (cd "$folder" && build_here)
@@ -63,8 +74,29 @@ check() {
   done
 }
 
+# Built in another folder, so that what is committed stays as it is.
+compare() {
+  want_compiler
+  local scratch folder object status=0
+  scratch=$(mktemp -d)
+  for folder in "${FOLDERS[@]}"; do
+    mkdir -p "$scratch/$folder"
+    cp "$folder"/*.h "$folder"/*.bpf.c "$scratch/$folder"
+    (cd "$scratch/$folder" && build_here)
+    for object in "$scratch/$folder"/*.bpf.o; do
+      object=$folder/${object##*/}
+      cmp --quiet "$scratch/$object" "$object" && continue
+      printf 'bpf: %s: another than its sources give; try: make bpf\n' "$object" >&2
+      status=1
+    done
+  done
+  rm -r "$scratch"
+  return $status
+}
+
 case "${1:-build}" in
   build) build ;;
   check) check ;;
-  *) fail "$1: not known; give build or check" ;;
+  compare) compare ;;
+  *) fail "$1: not known; give build, check or compare" ;;
 esac

@@ -57,6 +57,8 @@ for file in deploy/systemd/*; do
   esac
 done
 
+cargo metadata --locked --offline --format-version 1 --filter-platform \
+  "$(rustc --print host-tuple)" >"$scratch/metadata.json"
 {
   printf '%s\n' 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/' \
     'Upstream-Name: Wirelens' '' 'Files: *' 'Copyright: the Wirelens authors' \
@@ -65,10 +67,13 @@ done
   printf '%s\n' '' 'License: Apache-2.0' \
     ' On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.' '' \
     'Comment: The program includes these libraries, by name, version and licence.'
-  cargo metadata --locked --offline --format-version 1 --filter-platform \
-    "$(rustc --print host-tuple)" | python3 tools/libraries.py | sed 's/^/ /'
+  python3 tools/libraries.py <"$scratch/metadata.json" | sed 's/^/ /'
 } >"$scratch/copyright"
 put 644 "$scratch/copyright" usr/share/doc/wirelens/copyright
+# Of the program as it is in the package.
+python3 tools/sbom.py "$STAGE/usr/bin/wirelens" <"$scratch/metadata.json" |
+  gzip --best --no-name >"$scratch/sbom"
+put 644 "$scratch/sbom" usr/share/doc/wirelens/wirelens.cdx.json.gz
 
 date=$(LC_ALL=C date --utc --date="@$SOURCE_DATE_EPOCH" --rfc-email)
 printf '%s\n' "wirelens ($version) unstable; urgency=medium" '' \

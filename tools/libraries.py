@@ -11,8 +11,11 @@ from typing import Any
 PROGRAM = "wirelens"
 
 
-def libraries(metadata: dict[str, Any]) -> Iterator[str]:
-    """A line for each package of others below the program, those of its build scripts left out."""
+Packages = list[dict[str, Any]]
+
+
+def linked(metadata: dict[str, Any]) -> Packages:
+    """Packages of others below the program, by name, those of its build scripts left out."""
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     ours = set(metadata["workspace_members"])
@@ -24,8 +27,13 @@ def libraries(metadata: dict[str, Any]) -> Iterator[str]:
             if is_linked and dependency["pkg"] not in seen:
                 seen.add(dependency["pkg"])
                 waiting.append(dependency["pkg"])
-    found = (packages[one] for one in seen - ours)
-    for package in sorted(found, key=lambda one: (one["name"], one["version"])):
+    found = [packages[one] for one in seen - ours]
+    return sorted(found, key=lambda one: (one["name"], one["version"]))
+
+
+def libraries(metadata: dict[str, Any]) -> Iterator[str]:
+    """A line for each of them."""
+    for package in linked(metadata):
         yield f"{package['name']} {package['version']}: {package['license']}"
 
 

@@ -31,7 +31,7 @@ install_tools() {
   rm -rf "$TOOLS"
   python3 -m venv "$TOOLS"
   "$TOOLS/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
-    --requirement "$list"
+    --only-binary :all: --requirement "$list"
   sha256sum "$list" >"$stamp"
 }
 

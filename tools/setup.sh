@@ -91,6 +91,16 @@ want_base() {
   want_package python3-venv can_make_venv
 }
 
+is_debian_12() { [ "$(. /etc/os-release 2>/dev/null && echo "$ID $VERSION_ID")" = "debian 12" ]; }
+
+# Has the version of clang that built the BPF objects; elsewhere their comparison is skipped.
+want_bpf() {
+  is_debian_12 || return 0
+  want_package clang has_program clang
+  want_package llvm has_program llvm-strip
+  want_package libbpf-dev test -e /usr/include/bpf/bpf_helpers.h
+}
+
 want_test() {
   want_package build-essential has_program c++
   want_package git has_program git
@@ -117,6 +127,7 @@ want_test() {
   # For deploy/prometheus/. Its package starts a service that listens, where there is something that starts
   # services.
   [ -d /run/systemd/system ] || want_package prometheus has_program promtool
+  want_bpf
 }
 
 # Peers of make bench, which does without them too. Their packages start services that listen,
@@ -198,7 +209,8 @@ make_venv() {
   fi
 }
 
-# Installs a list of pinned packages once; a changed list is installed anew.
+# Installs a list of pinned packages once; a changed list is installed anew. Every file has to have a
+# hash of the list, and none is built: no code of a package runs when it is installed.
 install_python() {
   local list=tools/requirements-$1.txt stamp=$VENV/requirements-$1.sha256
   if [ -f "$stamp" ] && sha256sum --check --status "$stamp"; then return; fi
@@ -208,7 +220,8 @@ install_python() {
     make_venv
   fi
   say "installing Python packages of $list into $VENV"
-  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$list"
+  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
+    --only-binary :all: --requirement "$list"
   sha256sum "$list" >"$stamp"
 }
 

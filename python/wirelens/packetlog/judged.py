@@ -28,7 +28,7 @@ class PacketModel:
     Raises
     ------
     ModelError
-        If it is missing or invalid.
+        If it is missing or invalid, or not as ``SHA256SUMS`` of its folder lists it.
     """
 
     def __init__(self, path: Path) -> None:

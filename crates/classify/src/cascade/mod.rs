@@ -244,7 +244,7 @@ impl Cascade {
         &self.name
     }
 
-    /// Its name and the beginning of the SHA-256 of `cascade.json`, which seals all the rest.
+    /// Its name and the beginning of the SHA-256 of `cascade.json`; the sums list the other files.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id

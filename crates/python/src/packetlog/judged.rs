@@ -1,14 +1,14 @@
 //! What the packet log's classifier finds of packets, and what its forests find of snapshots.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::columns::{Field, Kind as Holds, Value};
 use engine::run::Control;
 use model::numeric::BLOCK_ROWS;
-use model::sums::sha256;
+use model::sums::{SUMS_FILE, SUMS_LEN_MAX, Sums, sha256};
 use packet::Source as _;
 use packetlog::calibration::CalibrationJudge;
 use packetlog::model::FILE_LEN_MAX;
@@ -116,14 +116,26 @@ impl PacketForests {
     }
 }
 
+/// A file in a folder with `SHA256SUMS` has to be as that lists it; a file alone has no seal.
 fn load(path: &Path) -> Result<PacketModel, Refusal> {
     let refused = |error: &dyn std::fmt::Display| {
         Refusal::new(Kind::Model, format_args!("{}: {error}", path.display()))
     };
-    let mut text = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(FILE_LEN_MAX as u64 + 1).read_to_end(&mut text))
-        .map_err(|error| refused(&error))?;
+    let read = |path: &Path, len_max: usize| {
+        let mut bytes = Vec::new();
+        let file = File::open(path)?.take(len_max as u64 + 1).read_to_end(&mut bytes);
+        file.map(|_| bytes)
+    };
+    let text = read(path, FILE_LEN_MAX).map_err(|error| refused(&error))?;
+    match read(&path.with_file_name(SUMS_FILE), SUMS_LEN_MAX) {
+        Ok(sums) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let checked = Sums::read(&sums).and_then(|sums| sums.check(&name, &text));
+            checked.map_err(|error| refused(&error))?;
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(refused(&format_args!("{SUMS_FILE}: {error}"))),
+    }
     let model = Model::parse(&text).map(Arc::new).map_err(|error| refused(&error))?;
     Ok(PacketModel { model, sha256: sha256(&text) })
 }

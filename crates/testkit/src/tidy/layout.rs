@@ -100,6 +100,7 @@ pub const ROOT_FILES: &[&str] = &[
     "LICENSE-MIT",
     "Makefile",
     "README.md",
+    "SECURITY.md",
     "STYLE.md",
     "clippy.toml",
     "pyproject.toml",

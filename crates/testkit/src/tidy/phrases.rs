@@ -59,6 +59,7 @@ pub const PAGES: &[&str] = &[
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
+    "SECURITY.md",
     "STYLE.md",
     "bench/",
     "deploy/",

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Builds the program twice from the sources of a commit, in two folders, and compares the two.
+#
+#   bash tools/reproducible.sh [COMMIT]      HEAD
+#
+# 25 CPU minutes and 3 GB in a folder of TMPDIR, which is removed. What differs between machines is
+# given to the compiler under one name: the folder of the clone and that of cargo. The same
+# compiler, C compiler, linker and Node.js are needed for the same bytes.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly COMMIT=${1:-HEAD}
+readonly CARGO_FOLDER=${CARGO_HOME:-$HOME/.cargo}
+export PATH="$PATH:$CARGO_FOLDER/bin"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+say() { printf 'reproducible: %s\n' "$*" >&2; }
+
+# build FOLDER NAME: there, as the program NAME; both folders differ in name and length.
+build() {
+  mkdir -p "$1"
+  git archive "$COMMIT" | tar -x -C "$1"
+  say "building in $1"
+  (
+    cd "$1"
+    bash tools/page.sh
+    RUSTFLAGS="--remap-path-prefix=$1=/wirelens --remap-path-prefix=$CARGO_FOLDER=/cargo" \
+      cargo build --release --locked --quiet --package wirelens --bin wirelens
+  )
+  mv "$1/target/release/wirelens" "$scratch/$2"
+  rm -rf "$1"
+}
+
+build "$scratch/one" first
+build "$scratch/elsewhere/the-other" second
+sha256sum "$scratch/first" | sed "s|$scratch/first|wirelens of $(git rev-parse --short "$COMMIT")|"
+if cmp "$scratch/first" "$scratch/second"; then
+  say 'both are the same, byte for byte'
+else
+  places=$(strings "$scratch/first" "$scratch/second" | grep -F -e "$scratch" -e "$HOME" | sort -u |
+    head -n 5 || true)
+  say "they differ${places:+; these names of folders are in them:}"
+  printf '%s\n' "${places:-no name of a folder is in them}" >&2
+  exit 1
+fi
