@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use files::FileMode;
 use session::KEY_COUNTS;
 use session::choice::Choice;
 use session::duration::parse_duration;
@@ -223,6 +224,9 @@ pub struct OutputArguments {
     /// Replace FILE if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
+    /// Permissions of files that are created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE", requires = "output")]
+    pub file_mode: Option<FileMode>,
 }
 
 /// How results look.
@@ -285,6 +289,9 @@ pub struct FlowsOutputArguments {
     /// Replace FILE if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
+    /// Permissions of files that are created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE", requires = "output")]
+    pub file_mode: Option<FileMode>,
     /// Partition rows into folders by the end time of flows, as Hive does; existing parts are kept
     #[arg(long, value_name = "LENGTH", requires = "output", value_parser = choice::<Partition>())]
     pub partition: Option<Partition>,
@@ -468,6 +475,9 @@ pub struct RecoverArguments {
     /// Replace FILE if it exists
     #[arg(long)]
     pub force: bool,
+    /// Permissions of the file that is created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE")]
+    pub file_mode: Option<FileMode>,
     /// Do not print what was recovered; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use files::FileMode;
 use packet::Span;
 use packetlog::calibration::Budget;
 use session::duration::parse_duration;
@@ -153,6 +154,9 @@ pub struct CalibrateArguments {
     /// Replace FILE if it exists
     #[arg(long)]
     pub force: bool,
+    /// Permissions of the file that is created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE")]
+    pub file_mode: Option<FileMode>,
     /// Folder of a model of `wirelens train packetlog`, or the name of a shipped model
     #[arg(short = 'm', long, value_name = "DIR", default_value = "packetlog")]
     pub model: PathBuf,
@@ -368,6 +372,9 @@ pub struct QueryArguments {
     /// Replace FILE if it exists
     #[arg(long, requires = "write")]
     pub force: bool,
+    /// Permissions of the file that is created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE", requires = "write")]
+    pub file_mode: Option<FileMode>,
     /// Do not print what was found; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use engine::flow::pass::Drill;
+use files::FileMode;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::input::InputSettings;
@@ -16,6 +17,9 @@ pub struct RunSettings {
     pub seed: Option<u64>,
     /// Threads for captures; one per core where it is left out.
     pub threads: Option<u16>,
+    /// Permissions of files that are created.
+    #[serde(deserialize_with = "file_mode")]
+    pub file_mode: Option<FileMode>,
     /// Panics after which an application ends.
     pub faults_max: Option<u32>,
     /// The folder for packets by which an application panicked; blank for none.
@@ -67,6 +71,11 @@ impl RunSettings {
             Err(("simulate", message))
         })
     }
+}
+
+fn file_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<FileMode>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(de::Error::custom)
 }
 
 impl SimulationSettings {
