@@ -146,7 +146,7 @@ fn two_runs_do_not_share_a_file() {
 }
 
 #[test]
-fn a_link_is_replaced_and_never_followed() {
+fn a_link_is_refused_and_never_followed() {
     let folder = Folder::new("link");
     let far = folder.join("far.csv");
     fs::write(&far, "precious").unwrap();
@@ -159,10 +159,12 @@ fn a_link_is_replaced_and_never_followed() {
     ] {
         let path = folder.join(name);
         symlink(leads_to, &path).unwrap();
-        assert!(matches!(create(&path), Err(OutputError::Exists(_))), "{name}");
-        fill(replace(&path).unwrap(), "2").unwrap();
-        assert!(!fs::symlink_metadata(&path).unwrap().is_symlink(), "{name}");
-        assert_eq!(fs::read(&path).unwrap(), b"2", "{name}");
+        for opened in [create(&path), replace(&path)] {
+            let said = opened.unwrap_err().to_string();
+            let wanted = format!("is a symbolic link to `{leads_to}`");
+            assert!(said.contains(&wanted) && said.contains("remove the link"), "{said}");
+        }
+        assert!(fs::symlink_metadata(&path).unwrap().is_symlink(), "{name}");
     }
     assert_eq!(fs::read(&far).unwrap(), b"precious");
     assert!(!folder.join("none").exists());

@@ -15,6 +15,7 @@ use std::thread;
 
 use alerts::Alerts;
 use bus::{Bus, BusError};
+use files::FileMode;
 use history::History;
 use server::{Facts, Mode, Server};
 use session::Host;
@@ -86,6 +87,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     }
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
+    plan.run.file_mode.unwrap_or_else(FileMode::asked).ask();
     if arguments.test_alerts {
         return alerting::test(&plan.alerts);
     }
@@ -270,6 +272,7 @@ impl Beside {
 pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, String), Failure> {
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
+    plan.run.file_mode.unwrap_or_else(FileMode::asked).ask();
     plan.check_has_packets()?;
     let store = Store::new();
     plan.store = Some(Arc::clone(&store));
