@@ -371,3 +371,19 @@ fn a_file_that_was_removed_while_it_grew_is_not_called_complete() {
         assert!(matches!(error, OutputError::Vanished { written_bytes: 4, .. }), "{error}");
     }
 }
+
+#[test]
+fn new_files_and_their_pieces_are_their_owners_and_a_replaced_one_keeps_its_mode() {
+    let folder = Folder::new("mode");
+    let mode = |name: &str| folder.join(name).metadata().unwrap().permissions().mode() & 0o777;
+    let path = folder.join("flows.csv");
+    let file = create(&path).unwrap();
+    assert_eq!(mode("flows.csv.partial"), 0o600);
+    let (file, _) = file.reopen().unwrap();
+    assert_eq!(mode("flows.csv.partial"), 0o600);
+    fill(file, "2").unwrap();
+    assert_eq!((mode("flows.csv"), mode("flows-1.csv")), (0o600, 0o600));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    fill(replace(&path).unwrap(), "3").unwrap();
+    assert_eq!(mode("flows.csv"), 0o644);
+}
