@@ -15,7 +15,7 @@ use session::run::{
 use store::Store;
 use terminal::First;
 
-use crate::args::{InputArguments, JailArguments, LiveArguments, OutputArguments};
+use crate::args::{InputArguments, LiveArguments, OutputArguments};
 use crate::asked;
 use crate::clock::CLOCK;
 use crate::failure::Failure;
@@ -36,14 +36,12 @@ pub(crate) struct Sources<'a> {
     pub duration: Option<Span>,
     /// Replays captures at so many times their own speed.
     pub pace: Option<f64>,
-    /// Whether rights are given up before the first packet.
-    pub jail: JailArguments,
 }
 
 impl<'a> Sources<'a> {
     /// Of a command that reads captures or listens on an interface.
     pub(crate) const fn new(input: &'a InputArguments, live: &'a LiveArguments) -> Self {
-        Self { input, live: Some(live), duration: live.duration, pace: None, jail: live.jail }
+        Self { input, live: Some(live), duration: live.duration, pace: None }
     }
 }
 
@@ -114,7 +112,7 @@ pub(crate) fn run_after(
     opened: OpenSources,
     last: impl FnOnce(&OpenSources) -> Result<(), Failure>,
 ) -> Result<SessionOutcome, Failure> {
-    let Sources { input, live, duration, pace, jail } = typed;
+    let Sources { input, live, duration, pace } = typed;
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
     let Ways { output, export, shown, view, heeds_hangup, acts } = ways;
     let is_live = inputs.interface.is_some();
@@ -129,7 +127,7 @@ pub(crate) fn run_after(
     let store = view.is_some().then(Store::new);
     plan.store.clone_from(&store);
     let tell: fn(&str) = if view.is_some() { view::tell } else { tell_line };
-    let (tell_more, jail) = ((!input.quiet).then_some(tell), jail.jail(acts));
+    let (tell_more, jail) = ((!input.quiet).then_some(tell), Jail::unless(input.no_jail, acts));
     let doors = Doors { clock: CLOCK, stdout, tell: tell_more, jail, warn: tell };
     // Before it is reported that it listens.
     let reopen = (is_live && heeds_hangup).then(Reopen::on_hangup);

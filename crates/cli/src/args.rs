@@ -10,7 +10,6 @@ use session::choice::Choice;
 use session::duration::parse_duration;
 use session::exports::{Partition, Style};
 use session::flows::Names;
-use session::run::{Acts, Jail};
 use session::top::{By, SortBy};
 use session::written::parse_bytes;
 
@@ -159,23 +158,12 @@ pub struct InputArguments {
     /// Check arguments, inputs and filter, then exit
     #[arg(long)]
     pub check: bool,
+    /// Keep all rights while packets are read; without it only what the run needs
+    #[arg(long)]
+    pub no_jail: bool,
     /// No progress bar and no summary; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,
-}
-
-/// What is given up before the first packet.
-#[derive(Clone, Copy, Debug, Default, Args)]
-pub struct JailArguments {
-    /// Keep all rights while packets are read; without it only what the run needs
-    #[arg(long, requires = "interface", conflicts_with = "read")]
-    pub no_jail: bool,
-}
-
-impl JailArguments {
-    pub(crate) const fn jail(self, acts: Acts) -> Jail {
-        if self.no_jail { Jail::Refused } else { Jail::Enter(acts) }
-    }
 }
 
 /// Listening on an interface.
@@ -198,9 +186,6 @@ pub struct LiveArguments {
     /// Stop after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
     pub duration: Option<packet::Span>,
-    /// Whether rights are given up.
-    #[command(flatten)]
-    pub jail: JailArguments,
 }
 
 /// What matters more on an interface.

@@ -14,7 +14,7 @@ use session::packetlog::{
 use session::written::parse_bytes;
 
 use crate::args::{
-    InputArguments, JailArguments, LiveArguments, OutputArguments, OutputFormat, choice,
+    InputArguments, LiveArguments, OutputArguments, OutputFormat, choice,
 };
 
 /// Folder of a log, unless another is given.
@@ -142,9 +142,6 @@ pub struct CalibrateArguments {
     #[arg(long = "for", value_name = "DURATION", default_value = "1h", requires = "interface")]
     #[arg(value_parser = parse_calibration_time)]
     pub time: Span,
-    /// Whether rights are given up.
-    #[command(flatten)]
-    pub jail: JailArguments,
     /// Share of benign packets that may be marked, 0.1% to 50%
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = parse_budget)]
     pub budget: Budget,
@@ -375,6 +372,9 @@ pub struct QueryArguments {
     /// Permissions of the file that is created, such as 0640 for the group to read [default: 0600]
     #[arg(long, value_name = "MODE", requires = "write")]
     pub file_mode: Option<FileMode>,
+    /// Keep all rights while packets are read; without it only what the query needs
+    #[arg(long)]
+    pub no_jail: bool,
     /// Do not print what was found; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,

@@ -33,7 +33,6 @@ use session::stored::HistorySettings;
 use session::toml_text::{Mistake, settings_text};
 use store::Store;
 
-use crate::args::JailArguments;
 use crate::asked;
 use crate::clock::{self, CLOCK};
 use crate::environment;
@@ -118,15 +117,6 @@ fn checked(plan: &Plan, arguments: &RunArguments) -> Status {
     Status::Fine
 }
 
-/// Whether rights are given up: those of captures are not.
-fn jail(arguments: &RunArguments, inputs: &Inputs) -> Result<Jail, Failure> {
-    if arguments.no_jail && inputs.interface.is_none() {
-        let why = "--no-jail: has no effect on captures; leave it out, or give an interface";
-        return Err(Failure::usage(why));
-    }
-    Ok(JailArguments { no_jail: arguments.no_jail }.jail(Acts::default()))
-}
-
 /// Reads to the end, together with the observers of the run.
 fn pass(
     mut plan: Plan,
@@ -142,7 +132,7 @@ fn pass(
     let is_quiet = arguments.quiet || arguments.view;
     let tell_events = (!arguments.quiet).then_some(tell);
     plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)?;
-    let jail = jail(arguments, &inputs)?;
+    let jail = Jail::unless(arguments.no_jail, Acts::default());
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events, jail, warn: tell };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
@@ -280,7 +270,8 @@ pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, S
     if inputs.interface.is_some() {
         return Err(Failure::usage("report: no captures; give them with -r"));
     }
-    let doors = Doors { clock: CLOCK, stdout, tell: None, jail: Jail::Foreign, warn: tell_line };
+    let jail = Jail::unless(arguments.no_jail, Acts::default());
+    let doors = Doors { clock: CLOCK, stdout, tell: None, jail, warn: tell_line };
     let session = Session::begin(plan, inputs, opened, doors, |_, _| {})?;
     let facts = page::facts(session.inputs(), true);
     let finished = session.run(|| None, tell_line)?;

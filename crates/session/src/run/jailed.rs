@@ -1,4 +1,4 @@
-//! The jail of a live run: entered here alone, so that no front end and no command can forget it.
+//! The jail of a run: entered here alone, so that no front end and no command can forget it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::quarantine;
 use super::session::Doors;
 use crate::reading::{Inputs, Interface};
 
-/// Whether a run on an interface gives up what it no longer needs, before its first packet.
+/// Whether a run gives up what it no longer needs, before its first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Jail {
     /// It does; and what it changes outside of this process besides what its applications say.
@@ -23,6 +23,27 @@ pub enum Jail {
     Refused,
     /// The process is not ours, as in Python: what else it does is not known here.
     Foreign,
+}
+
+impl Jail {
+    /// Unless a user wants none.
+    #[must_use]
+    pub const fn unless(is_refused: bool, acts: Acts) -> Self {
+        if is_refused { Self::Refused } else { Self::Enter(acts) }
+    }
+
+    /// Enters it for a command that reads files by itself, and needs no more than the files that
+    /// are open. `tell` prints what a user has to know.
+    pub fn enter(self, mut tell: fn(&str)) {
+        let needs = Needs::default();
+        RunJail { jail: self, needs, quarantine: None, tell_more: None }.enter(&mut tell);
+    }
+
+    /// The same, for one that also makes connections.
+    pub fn enter_with_network(self, mut tell: fn(&str)) {
+        let needs = Needs { has_network: true, ..Needs::default() };
+        RunJail { jail: self, needs, quarantine: None, tell_more: None }.enter(&mut tell);
+    }
 }
 
 /// Of the run that is about to begin.
@@ -36,12 +57,14 @@ pub(super) struct RunJail {
 }
 
 impl RunJail {
-    /// What a plan needs after its first packet; nothing is given up where captures are read.
-    pub(super) fn of(plan: &Plan, inputs: &Inputs, doors: Doors) -> Self {
+    /// What a plan needs after its first packet, or row of a sensor.
+    pub(super) fn of(plan: &Plan, inputs: Option<&Inputs>, doors: Doors) -> Self {
         let Doors { tell: tell_more, jail, .. } = doors;
-        let jail = if inputs.interface.is_some() { jail } else { Jail::Foreign };
+        let interface = inputs.and_then(|inputs| inputs.interface.as_ref());
+        // What a run on captures keeps is of no weight to those who read its rows.
+        let tell_more = tell_more.filter(|_| interface.is_some());
         let low = |interface: &Interface| interface.options.latency == Latency::Low;
-        let is_realtime = inputs.interface.as_ref().is_some_and(low);
+        let is_realtime = interface.is_some_and(low);
         let acts = plan.applications.iter().map(|one| one.ready.acts());
         let typed = if let Jail::Enter(acts) = jail { acts } else { Acts::default() };
         let acts = acts.fold(typed, Acts::and);
