@@ -51,7 +51,8 @@ impl FromStr for FileMode {
 
     /// Reads octal digits, as chmod(1) takes them.
     fn from_str(text: &str) -> Result<Self, String> {
-        let is_octal = matches!(text.len(), 3 | 4) && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_octal =
+            matches!(text.len(), 3 | 4) && text.bytes().all(|byte| byte.is_ascii_digit());
         let bits = u32::from_str_radix(text, 8).ok().filter(|_| is_octal);
         let fits = |bits: &u32| bits & ALWAYS == ALWAYS && bits & !ALLOWED == 0;
         bits.filter(fits).map(Self).ok_or_else(|| {

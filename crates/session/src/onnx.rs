@@ -66,10 +66,7 @@ pub fn library(host: &Host, environment: Environment) -> Result<Library, OnnxErr
 }
 
 /// The first library that may be loaded, and the first that may not.
-fn split(
-    found: impl Iterator<Item = PathBuf>,
-    owner: u32,
-) -> (Option<PathBuf>, Option<PathBuf>) {
+fn split(found: impl Iterator<Item = PathBuf>, owner: u32) -> (Option<PathBuf>, Option<PathBuf>) {
     let mut others = None;
     for path in found {
         if path.ancestors().take(2).all(|path| files::is_of(path, owner)) {

@@ -192,7 +192,9 @@ pub fn run(
     match device {
         Device::Processor => request.jail.enter_with_network(request.tell),
         // Drivers of cards start programs of their own and write to devices, when they like.
-        Device::Cuda { .. } => (request.tell)(&format!("no jail with {device}: {}", jail::GIVEN_UP)),
+        Device::Cuda { .. } => {
+            (request.tell)(&format!("no jail with {device}: {}", jail::GIVEN_UP))
+        }
     }
     worker.run(model, ends).map_err(WorkerError::Bus)
 }

@@ -13,9 +13,7 @@ use session::packetlog::{
 };
 use session::written::parse_bytes;
 
-use crate::args::{
-    InputArguments, LiveArguments, OutputArguments, OutputFormat, choice,
-};
+use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, choice};
 
 /// Folder of a log, unless another is given.
 const FOLDER: &str = "packetlog";

@@ -13,8 +13,8 @@ use capture::{Filter, FilterError};
 use packet::LinkType;
 use packetlog::log::{FlowQuery, Log, PacketMatch, Plan, Query, QueryReport};
 use session::copied::CaptureBuffer;
-use session::run::{Acts, Jail};
 use session::packetlog::{Listing, flow_named, search};
+use session::run::{Acts, Jail};
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::QueryArguments;
