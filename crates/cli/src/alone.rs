@@ -9,8 +9,8 @@ use session::exports::Export;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, OpenSources};
 use session::run::{
-    Acts, Again, AppPlan, Doors, OutputSettings, Plan, RunError, Session, SessionOutcome,
-    open_alone,
+    Acts, Again, AppPlan, Doors, Jail, OutputSettings, Plan, RunError, Session, SessionOutcome,
+    change_user, open_alone,
 };
 use store::Store;
 use terminal::First;
@@ -129,6 +129,10 @@ pub(crate) fn run_after(
     let tell: fn(&str) = if view.is_some() { view::tell } else { tell_line };
     let (tell_more, jail) = ((!input.quiet).then_some(tell), Jail::unless(input.no_jail, acts));
     let doors = Doors { clock: CLOCK, stdout, tell: tell_more, jail, warn: tell };
+    if let Some(user) = live.and_then(|live| live.user.as_deref()) {
+        let changed = change_user(user, &inputs, acts);
+        changed.map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
+    }
     // Before it is reported that it listens.
     let reopen = (is_live && heeds_hangup).then(Reopen::on_hangup);
     let mut done = Ok(());

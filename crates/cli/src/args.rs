@@ -186,6 +186,9 @@ pub struct LiveArguments {
     /// Stop after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
     pub duration: Option<packet::Span>,
+    /// Become this user once the interface is open; outputs are made as that user
+    #[arg(long, value_name = "NAME", requires = "interface")]
+    pub user: Option<String>,
 }
 
 /// What matters more on an interface.

@@ -27,7 +27,7 @@ use session::published::NatsSettings;
 use session::reading::{Inputs, OpenSources};
 use session::run::{
     Acts, Again, Doors, InputSettings, Jail, NO_FILE, Plan, RunError, RunSettings, Session, USUAL,
-    example, read,
+    change_user, example, read,
 };
 use session::stored::HistorySettings;
 use session::toml_text::{Mistake, settings_text};
@@ -98,11 +98,21 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     }
     let beside = Beside::of(&mut plan, arguments.view)?;
     if plan.sensors.is_some() {
+        if plan.run.user.is_some() {
+            return Err(Failure::usage(
+                "[run] user: [sensors] needs no rights; start it as that user",
+            ));
+        }
         return central::run(plan, beside, arguments);
     }
     let (inputs, opened) = open(&plan, arguments)?;
     if arguments.check {
         return Ok(checked(&plan, arguments));
+    }
+    if let Some(user) = &plan.run.user {
+        let acts = plan.applications.iter().map(|one| one.ready.acts());
+        let changed = change_user(user, &inputs, acts.fold(Acts::default(), Acts::and));
+        changed.map_err(|refusal| Failure::usage(format_args!("[run] {refusal}")))?;
     }
     pass(plan, (inputs, opened), beside, arguments, host)
 }

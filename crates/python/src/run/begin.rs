@@ -91,6 +91,10 @@ impl RunOptions {
         };
         let run = RunSettings { threads, ..plan.run.clone() };
         run.check(&plan.input).map_err(refused)?;
+        if run.user.is_some() {
+            let why = "[run] user: this process is Python's; use `wirelens run`, or leave it out";
+            return Err(Refusal::new(Kind::Option, why));
+        }
         run.file_mode.unwrap_or(FileMode::OWNER).ask();
         plan.run = run;
         Ok(plan)

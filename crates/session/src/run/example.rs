@@ -33,6 +33,8 @@ read = [\"capture.pcap\"]
 # threads = 2
 # Permissions of the files that are created: 0640 if the group is to read them.
 # file-mode = \"0600\"
+# The user that the run has once its interfaces are open; outputs are that user's.
+# user = \"wirelens\"
 # Faults (panics) after which an application ends; each costs it a piece of packets.
 # faults-max = 10
 # The folder for packets of such pieces; \"\" for none. docs/guide/faults.md

@@ -13,6 +13,7 @@ use super::plan::Plan;
 use super::quarantine;
 use super::session::Doors;
 use crate::reading::{Inputs, Interface};
+use crate::refusal::Refusal;
 
 /// Whether a run gives up what it no longer needs, before its first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +45,26 @@ impl Jail {
         let needs = Needs { has_network: true, ..Needs::default() };
         RunJail { jail: self, needs, quarantine: None, tell_more: None }.enter(&mut tell);
     }
+}
+
+/// Changes to the user that a run has from here on: its sources are open, its outputs are not, so
+/// that they are that user's.
+///
+/// # Errors
+/// A refusal about the key `user`: a run that needs rights until its end cannot give them up.
+pub fn change_user(name: &str, inputs: &Inputs, acts: Acts) -> Result<(), Refusal> {
+    let Some(interface) = &inputs.interface else {
+        let told = "captures need no rights: run the command as that user (sudo -u NAME)";
+        return Err(Refusal::of("user", told));
+    };
+    let needed = [
+        (acts != Acts::default(), "taps and actions need rights until the end"),
+        (interface.options.latency == Latency::Low, "a low latency needs CAP_SYS_NICE"),
+    ];
+    if let Some((_, why)) = needed.into_iter().find(|(is_needed, _)| *is_needed) {
+        return Err(Refusal::of("user", format_args!("{name:?}: {why}; leave one of them out")));
+    }
+    jail::change_user(name).map_err(|error| Refusal::of("user", error))
 }
 
 /// Of the run that is about to begin.

@@ -20,6 +20,8 @@ pub struct RunSettings {
     /// Permissions of files that are created.
     #[serde(deserialize_with = "file_mode")]
     pub file_mode: Option<FileMode>,
+    /// The user that the run has once its interfaces are open.
+    pub user: Option<String>,
     /// Panics after which an application ends.
     pub faults_max: Option<u32>,
     /// The folder for packets by which an application panicked; blank for none.
@@ -46,6 +48,10 @@ impl RunSettings {
     pub fn check(&self, input: &InputSettings) -> Result<(), (&'static str, String)> {
         if self.faults_max == Some(0) {
             return Err(("faults-max", String::from("faults-max = 0; wanted: 1 or more")));
+        }
+        if let Some(user) = self.user.as_ref().filter(|_| !input.is_live()) {
+            let told = "has no effect without an interface; run the command as that user instead";
+            return Err(("user", format!("user = {user:?} {told}")));
         }
         let Some(threads) = self.threads else { return Ok(()) };
         let idle = match input {
