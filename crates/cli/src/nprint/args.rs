@@ -73,7 +73,7 @@ pub struct NprintArguments {
     /// Print the schema of the values, in order, with its hash, and read nothing
     #[arg(long, conflicts_with_all = [
         "read", "filter", "expression", "count", "snaplen", "threads", "seed", "check", "output",
-        "drop_duplicates", "format", "force", "index", "relative_timestamps", "absolute_timestamps", "all_ip",
+        "drop_duplicates", "format", "force", "index", "no_jail", "relative_timestamps", "absolute_timestamps", "all_ip",
         "idle_timeout", "active_timeout", "max_flows",
     ])]
     pub schema: bool,
