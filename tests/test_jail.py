@@ -7,12 +7,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from broker import broker
 from command import DEMO, ENVIRONMENT, PROGRAM, wirelens
 from lab import Link, Listening, datagrams, new_link, wait_until
+from workers import Worker
 
 DAC_OVERRIDE, SYS_NICE = 1 << 1, 1 << 23
 NOBODY = 65534
@@ -73,7 +76,9 @@ def help_of(*words: str) -> str:
     return ran.stdout
 
 
-def test_every_command_that_listens_is_tested_here() -> None:
+def commands_of() -> list[tuple[str, ...]]:
+    """The words of all commands, except for those of the testbed, which makes traffic."""
+
     def commands(*words: str) -> list[tuple[str, ...]]:
         text = help_of(*words).partition("Commands:\n")[2].partition("\n\n")[0]
         names = re.findall(r"^  ([a-z][a-z0-9-]*)(?:  |$)", text, re.MULTILINE)
@@ -81,12 +86,16 @@ def test_every_command_that_listens_is_tested_here() -> None:
 
     all_of = commands()
     assert len(all_of) > 10
-    # The testbed makes traffic, and doctor reads no packets.
     for words in [words for words in all_of if words != ("testbed",)]:
         all_of += commands(*words)
+    return all_of
+
+
+def test_every_command_that_listens_is_tested_here() -> None:
+    # Doctor reads no packets.
     listens = {
         " ".join(words)
-        for words in all_of
+        for words in commands_of()
         if words[0] not in ("testbed", "doctor", "help") and "--interface" in help_of(*words)
     }
     assert listens == set(COMMANDS)
@@ -148,13 +157,13 @@ def test_files_of_another_user_are_still_rotated(link: Link, tmp_path: Path) -> 
     assert (theirs / "flows-1.csv").exists()
 
 
-# The words of each command that reads captures or logs, from a pipe or a log that is named `log`.
+# The words of each command that reads captures, here from a pipe.
 READERS: dict[str, list[str]] = {
     "top": ["--format", "csv"],
     "flows": ["-o", "flows.csv"],
     "flows partition": ["-o", "parts", "--partition", "minute", "--format", "csv"],
     "nprint": ["-o", "bits.csv"],
-    "nprint flows": ["--depth", "2", "-o", "bits.csv"],
+    "nprint depth": ["--depth", "2", "-o", "bits.csv"],
     "nprint sequences": ["--depth", "2", "--sequences", "-o", "bits.csv"],
     "info": ["--format", "csv"],
     "classify": ["-m", "services", "-o", "classes.csv"],
@@ -168,11 +177,13 @@ READERS: dict[str, list[str]] = {
 }
 
 
+KINDS = ("partition", "depth", "sequences")
+
+
 @pytest.mark.parametrize("name", READERS)
 def test_every_thread_that_reads_a_capture_is_in_the_jail(tmp_path: Path, name: str) -> None:
     (tmp_path / "run.toml").write_text('[flows]\noutput = "of-run.jsonl"\n')
-    words = [word for word in name.split() if word not in ("partition", "sequences")]
-    words = words[:1] if words[0] in ("nprint", "flows") else words
+    words = [word for word in name.split() if word not in KINDS]
     command = [PROGRAM, *words, *READERS[name], "-r", "-"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     capture = DEMO.read_bytes()
@@ -194,6 +205,18 @@ def test_every_thread_that_reads_a_capture_is_in_the_jail(tmp_path: Path, name: 
         said = run.communicate(capture[len(capture) // 2 :], timeout=60)[1].decode()
     assert run.returncode == 0, said
     assert "jail" not in said, said
+
+
+def test_every_command_that_reads_captures_is_tested_here() -> None:
+    found = {
+        words
+        for words in commands_of()
+        if words[0] not in ("testbed", "help") and "-r, --read" in help_of(*words)
+    }
+    first_words = {tuple(name.split()) for name in READERS}
+    assert found == {words for words in first_words if words[-1] not in KINDS}
+    for words in found - {("report",)}:
+        assert "--no-jail" in help_of(*words), words
 
 
 def test_without_the_jail_captures_are_read_with_all_rights_which_is_said() -> None:
@@ -221,6 +244,44 @@ def test_a_query_reads_a_log_in_the_jail_and_finds_the_same(tmp_path: Path) -> N
 def status_of(run: Listening, key: str) -> set[tuple[int, ...]]:
     found = [facts[key] for facts in threads(run.process.pid)]
     return {tuple(int(number) for number in text.split()) for text in found}
+
+
+def check_all_in(pid: int) -> None:
+    """Every thread is in a jail that allows sockets."""
+
+    def are_in() -> bool:
+        return all(facts["Seccomp"] == "2" for facts in threads(pid))
+
+    wait_until(are_in, "all threads are in the jail")
+    for facts in threads(pid):
+        assert (facts["NoNewPrivs"], int(facts["CapEff"], 16)) == ("1", 0), facts
+
+
+@pytest.mark.testbed
+def test_a_worker_and_a_view_of_sensors_are_in_the_jail(tmp_path: Path) -> None:
+    with broker(tmp_path) as server, Worker(tmp_path, server.address) as worker:
+        check_all_in(worker.process.pid)
+        (tmp_path / "sensor.toml").write_text(
+            f'[input]\nread = "{DEMO}"\n[classify]\nmodel = "services"\nworkers = true\n'
+            f'output = "of-sensor.csv"\n[nats]\nservers = ["{server.address}"]\n'
+        )
+        (tmp_path / "view.toml").write_text(
+            '[sensors]\n[classify]\nmodel = "services"\noutput = "of-view.jsonl"\n'
+            f'[nats]\nservers = ["{server.address}"]\n[page]\nlisten = "127.0.0.1:0"\n'
+        )
+        with Listening(tmp_path, "run", "-c", "view.toml") as view:
+            view.wait_for("page: http")
+            check_all_in(view.process.pid)
+            ran = wirelens("run", "-c", "sensor.toml", cwd=tmp_path)
+            assert ran.status == 0, ran.stderr
+            # A connection that breaks is made again.
+            server.kill()
+            server.start()
+            time.sleep(1)
+            assert view.end().status == 0
+        rows = (tmp_path / "of-view.jsonl").read_text().splitlines()
+        assert len(rows) == len((tmp_path / "of-sensor.csv").read_text().splitlines()) - 1
+        assert worker.end().rows > 0
 
 
 USER_COMMANDS = ("top", "classify", "latency", "packetlog record", "run")

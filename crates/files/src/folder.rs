@@ -38,7 +38,7 @@ fn user() -> u32 {
 }
 
 /// Whether a file, or a link as such, belongs to this process's user, to root or to this owner,
-/// and not everybody may change it: what may be taken as part of the program.
+/// and not all users may change it: what may be taken as part of the program.
 #[must_use]
 pub fn is_of(path: &Path, owner: u32) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| {
@@ -58,7 +58,7 @@ pub(crate) fn check_owner(file: &File, path: &Path) -> io::Result<()> {
     if !is_shared || owner == user() || owner == folder.uid() {
         return Ok(());
     }
-    let text = "it belongs to another user, in a folder where everybody may put files; give \
+    let text = "it belongs to another user, in a folder where all users may put files; give \
                 another name, or a folder of your own";
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }

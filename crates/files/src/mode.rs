@@ -39,7 +39,7 @@ impl FileMode {
         self.0
     }
 
-    /// Permissions of a folder: whoever reads its files may search it.
+    /// Permissions of a folder: a user who reads its files may search it.
     #[must_use]
     pub const fn folder(self) -> u32 {
         self.0 | (self.0 & 0o444) >> 2

@@ -48,7 +48,7 @@ fn create_with(path: &Path, mode: FileMode, flags: OFlags) -> io::Result<File> {
 /// Opens a file to add to its end, or makes it; a pipe or device is written as it comes.
 ///
 /// # Errors
-/// What the system says; a link, and a file of another user where everybody may put files.
+/// What the system says; a link, and a file of another user where all users may put files.
 pub fn append(path: &Path, mode: FileMode) -> io::Result<File> {
     match descriptor(path) {
         Some(file) => file,

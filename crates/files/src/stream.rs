@@ -14,7 +14,7 @@ use crate::open::{bits, refused};
 /// Opens a pipe or device to write.
 ///
 /// # Errors
-/// What the system says; a link, and a pipe of another user where everybody may put files.
+/// What the system says; a link, and a pipe of another user where all users may put files.
 pub fn open_stream(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).custom_flags(bits(OFlags::NOFOLLOW));

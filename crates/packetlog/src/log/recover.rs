@@ -53,7 +53,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A folder that no other process records to or repairs, until the value is dropped or the process
 /// dies. A file is locked, which other users cannot open: the folder itself could be locked by
-/// whoever may read the log.
+/// any user who may read the log.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     _held: File,
