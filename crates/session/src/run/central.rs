@@ -168,7 +168,7 @@ impl CentralRun {
 
     /// Ends without files: the run did not begin.
     pub fn abandon(self) {
-        let Self { central, writers } = self;
+        let Self { central, writers, .. } = self;
         let _ = central.end();
         writers.into_iter().for_each(OutletWriter::abandon);
     }
@@ -178,7 +178,7 @@ impl CentralRun {
     /// # Errors
     /// [`RunError`]: rows could not be written.
     pub fn end(self, store: Option<&Store>) -> Result<CentralCounts, RunError> {
-        let Self { central, writers } = self;
+        let Self { central, writers, .. } = self;
         let counts = central.end();
         let mut failure = None;
         finish_rows(writers, &mut failure);
