@@ -102,7 +102,8 @@ def rows(path: Path, content: bytes) -> None:
     OutputError
         If it cannot be written, or is a symbolic link; what stood there before stays.
     """
-    if path.is_symlink() and path.is_file():
+    is_descriptor = path.as_posix().startswith(("/dev/", "/proc/self/fd/"))
+    if path.is_symlink() and not is_descriptor:
         raise OutputError(
             f"`{path}` is a symbolic link to `{path.readlink()}`, and no output goes through a "
             "link; name that file itself, or remove the link"

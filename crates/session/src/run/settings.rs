@@ -122,6 +122,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn permissions_are_read_and_a_user_needs_an_interface() {
+        let read = |text: &str| toml::from_str::<RunSettings>(text);
+        let run = read("file-mode = \"0640\"\nuser = \"x\"").unwrap();
+        assert_eq!(run.file_mode.map(FileMode::file), Some(0o640));
+        let live = InputSettings { interface: vec![String::from("eth0")], ..Default::default() };
+        assert_eq!(run.check(&live), Ok(()));
+        assert_eq!(run.check(&InputSettings::default()).unwrap_err().0, "user");
+        assert!(read("file-mode = 640").is_err() && read("file-mode = \"0777\"").is_err());
+    }
+
+    #[test]
     fn faults_are_asked_for_by_application_and_packet() {
         let mut simulated = SimulationSettings::default();
         simulated.add("fault=flows@1000").unwrap();
