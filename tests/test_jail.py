@@ -1,6 +1,7 @@
 """The jail of a run: what every thread of every command can still do once it listens or reads, as
 the kernel shows it. That each forbidden thing is refused is tested in crates/jail, in a child."""
 
+import gzip
 import os
 import re
 import shutil
@@ -239,6 +240,25 @@ def test_a_query_reads_a_log_in_the_jail_and_finds_the_same(tmp_path: Path) -> N
     if shutil.which("strace"):
         ran = subprocess.run(command, capture_output=True, text=True, check=True)
         assert ran.stderr.count("SECCOMP_SET_MODE_FILTER") == 2, ran.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root reads files of others")
+def test_root_still_reads_captures_and_logs_of_another_user(tmp_path: Path) -> None:
+    """Compressed captures are opened when those before them end, and a log's files by a query."""
+    folder, log = tmp_path / "theirs", tmp_path / "log"
+    folder.mkdir()
+    for name in ("a.pcapng.gz", "b.pcapng.gz"):
+        (folder / name).write_bytes(gzip.compress(DEMO.read_bytes()))
+    words = ("packetlog", "record", "-q", "-r", DEMO, "-o", log, "--fixed-mode")
+    assert wirelens(*words).status == 0
+    for path in (*folder.iterdir(), *log.iterdir(), log, folder):
+        os.chown(path, NOBODY, NOBODY)
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    for command in (("top", "--format", "csv"), ("nprint",), ("info", "--format", "csv")):
+        ran = wirelens(*command, "-r", folder)
+        assert ran.status == 0 and ran.stdout, ran.stderr
+    ran = wirelens("packetlog", "query", "--log", log, "-w", "-")
+    assert ran.status == 0 and len(ran.stdout) > 1000, ran.stderr
 
 
 def status_of(run: Listening, key: str) -> set[tuple[int, ...]]:

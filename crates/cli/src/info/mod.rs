@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<Status, Failure> {
         Show::Table => None,
         Show::Rows(format) => Some(output::create(&arguments.output, format, row::SCHEMA)?),
     };
-    Jail::unless(arguments.input.no_jail, Acts::default()).enter(tell_line);
+    Jail::unless(arguments.input.no_jail, Acts::default()).enter(&inputs, tell_line);
     let captures = read(&inputs, sources);
     if let Some(rows) = &mut rows {
         let mut columns = Columns::new(row::SCHEMA);

@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &NprintArguments) -> Result<Status, Failure> {
         return told(arguments, &inputs, &done);
     }
     let rows = Rows::create(&arguments.output, &shape)?;
-    jail.enter(tell_line);
+    jail.enter(&inputs, tell_line);
     if depth.is_some() {
         let done = flows::run(request(arguments), &inputs, opened, &subscription, rows)?;
         told(arguments, &inputs, &done)

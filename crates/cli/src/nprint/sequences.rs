@@ -80,7 +80,7 @@ pub(super) fn run(
 ) -> Result<RunTotals, Failure> {
     let schema = schema(depth);
     let mut out = table(arguments, schema)?;
-    jail.enter(tell_line);
+    jail.enter(inputs, tell_line);
     let mut columns = Columns::new(schema);
     let rows_per_piece = (VALUES_PER_PIECE / schema.len()).max(1);
     let mut values = Vec::new();

@@ -29,7 +29,8 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     let log = Log::open(&arguments.folder.folder).map_err(Failure::error)?;
     known_classes(&log, &arguments.class)?;
     let mut written = Output::create(arguments)?;
-    Jail::unless(arguments.no_jail, Acts::default()).enter(tell_line);
+    let jail = Jail::unless(arguments.no_jail, Acts::default());
+    jail.enter_for_folder(&arguments.folder.folder, tell_line);
     let begun = now();
     let plan = log.find(&query);
     let found_in = begun.elapsed();

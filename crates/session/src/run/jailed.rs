@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use alerts::NotifyKind;
+use capture::Input;
 use capture::live::Latency;
 pub use jail::Acts;
 use jail::{JailReport, Needs};
@@ -33,18 +34,36 @@ impl Jail {
         if is_refused { Self::Refused } else { Self::Enter(acts) }
     }
 
-    /// Enters it for a command that reads files by itself, and needs no more than the files that
-    /// are open. `tell` prints what a user has to know.
-    pub fn enter(self, mut tell: fn(&str)) {
-        let needs = Needs::default();
-        RunJail { jail: self, needs, quarantine: None, tell_more: None }.enter(&mut tell);
+    /// Enters it for a command that reads these captures by itself and writes to files that are
+    /// open. `tell` prints what a user has to know.
+    pub fn enter(self, inputs: &Inputs, tell: fn(&str)) {
+        self.enter_with(Needs { read_again: captures(inputs), ..Needs::default() }, tell);
     }
 
-    /// The same, for one that also makes connections.
-    pub fn enter_with_network(self, mut tell: fn(&str)) {
-        let needs = Needs { has_network: true, ..Needs::default() };
+    /// The same, for one that reads the files of a folder, such as a log.
+    pub fn enter_for_folder(self, folder: &Path, tell: fn(&str)) {
+        let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
+        let read_again = [folder.to_owned()].into_iter().chain(files).collect();
+        self.enter_with(Needs { read_again, ..Needs::default() }, tell);
+    }
+
+    /// The same, for one that makes connections, and reads no files.
+    pub fn enter_with_network(self, tell: fn(&str)) {
+        self.enter_with(Needs { has_network: true, ..Needs::default() }, tell);
+    }
+
+    fn enter_with(self, needs: Needs, mut tell: fn(&str)) {
         RunJail { jail: self, needs, quarantine: None, tell_more: None }.enter(&mut tell);
     }
+}
+
+/// Captures, of which some are opened when those before them end, or a second time.
+fn captures(inputs: &Inputs) -> Vec<PathBuf> {
+    let path = |input: &Input| match input {
+        Input::File(path) => Some(path.clone()),
+        Input::Stdin => None,
+    };
+    inputs.resolved.inputs.iter().filter_map(path).collect()
 }
 
 /// Changes to the user that a run has from here on: its sources are open, its outputs are not, so
@@ -100,7 +119,8 @@ impl RunJail {
             plan.nats.is_some() || !urls.is_empty() || notify.iter().any(|to| !is_file(to.kind));
         let history = plan.history.iter().map(|history| history.folder.clone());
         let written = outputs.into_iter().chain(logs).chain(alerted).chain(history).collect();
-        let read_again = named(plan);
+        let mut read_again = named(plan);
+        read_again.extend(inputs.map(captures).unwrap_or_default());
         let needs = Needs { written, read_again, has_network, is_realtime, has_ring, acts };
         Self { jail, needs, quarantine: plan.run.quarantine.clone(), tell_more }
     }
