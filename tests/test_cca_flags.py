@@ -34,7 +34,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], set[str]]] = {
     "--check": ((), ALL),
     "--quiet": ((), ALL),
     "--duration": (("10ms",), INTERFACES),
-    "--no-jail": ((), INTERFACES),
+    "--no-jail": ((), ALL),
     "--format": (("csv",), ALL),
     "--model": (("cca",), TWO),
     "--every": (("100ms",), ALL),
@@ -55,7 +55,16 @@ BESIDE_ACT = {
     "--act-dry-run": (),
 }  # fmt: skip
 # Tested elsewhere, or what the four kinds are made of.
-OTHERS = {"--read", "--interface", "--egress", "--output", "--force", "--act-undo", "--help"}
+OTHERS = {
+    "--read",
+    "--file-mode",
+    "--interface",
+    "--egress",
+    "--output",
+    "--force",
+    "--act-undo",
+    "--help",
+}
 
 
 def ran_with(kind: str, *words: str | Path) -> Ran:

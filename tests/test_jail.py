@@ -1,16 +1,22 @@
-"""The jail of a live run: what every thread of every command can still do once it listens, as the
-kernel shows it. That each forbidden thing is refused is tested in crates/jail, in a child."""
+"""The jail of a run: what every thread of every command can still do once it listens or reads, as
+the kernel shows it. That each forbidden thing is refused is tested in crates/jail, in a child."""
 
+import gzip
 import os
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from broker import broker
 from command import DEMO, ENVIRONMENT, PROGRAM, wirelens
 from lab import Link, Listening, datagrams, new_link, wait_until
+from workers import Worker
 
 DAC_OVERRIDE, SYS_NICE = 1 << 1, 1 << 23
 NOBODY = 65534
@@ -71,7 +77,9 @@ def help_of(*words: str) -> str:
     return ran.stdout
 
 
-def test_every_command_that_listens_is_tested_here() -> None:
+def commands_of() -> list[tuple[str, ...]]:
+    """The words of all commands, except for those of the testbed, which makes traffic."""
+
     def commands(*words: str) -> list[tuple[str, ...]]:
         text = help_of(*words).partition("Commands:\n")[2].partition("\n\n")[0]
         names = re.findall(r"^  ([a-z][a-z0-9-]*)(?:  |$)", text, re.MULTILINE)
@@ -79,12 +87,16 @@ def test_every_command_that_listens_is_tested_here() -> None:
 
     all_of = commands()
     assert len(all_of) > 10
-    # The testbed makes traffic, and doctor reads no packets.
     for words in [words for words in all_of if words != ("testbed",)]:
         all_of += commands(*words)
+    return all_of
+
+
+def test_every_command_that_listens_is_tested_here() -> None:
+    # Doctor reads no packets.
     listens = {
         " ".join(words)
-        for words in all_of
+        for words in commands_of()
         if words[0] not in ("testbed", "doctor", "help") and "--interface" in help_of(*words)
     }
     assert listens == set(COMMANDS)
@@ -146,7 +158,198 @@ def test_files_of_another_user_are_still_rotated(link: Link, tmp_path: Path) -> 
     assert (theirs / "flows-1.csv").exists()
 
 
-def test_captures_are_read_without_it(tmp_path: Path) -> None:
-    """It is of live runs; nothing is said of it elsewhere."""
-    ran = wirelens("top", "-r", DEMO)
-    assert ran.status == 0 and "jail" not in ran.stderr
+# The words of each command that reads captures, here from a pipe.
+READERS: dict[str, list[str]] = {
+    "top": ["--format", "csv"],
+    "flows": ["-o", "flows.csv"],
+    "flows partition": ["-o", "parts", "--partition", "minute", "--format", "csv"],
+    "nprint": ["-o", "bits.csv"],
+    "nprint depth": ["--depth", "2", "-o", "bits.csv"],
+    "nprint sequences": ["--depth", "2", "--sequences", "-o", "bits.csv"],
+    "info": ["--format", "csv"],
+    "classify": ["-m", "services", "-o", "classes.csv"],
+    "latency": ["-o", "latency.csv"],
+    "cca": ["-o", "cca.csv"],
+    "l4s": ["-m", "l4s", "--to", "*:443", "-o", "l4s.csv"],
+    "packetlog record": ["-o", "new-log"],
+    "packetlog calibrate": ["-o", "calibration.json", "--budget", "50%"],
+    "run": ["-c", "run.toml"],
+    "report": ["-o", "report.html"],
+}
+
+
+KINDS = ("partition", "depth", "sequences")
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_every_thread_that_reads_a_capture_is_in_the_jail(tmp_path: Path, name: str) -> None:
+    (tmp_path / "run.toml").write_text('[flows]\noutput = "of-run.jsonl"\n')
+    words = [word for word in name.split() if word not in KINDS]
+    command = [PROGRAM, *words, *READERS[name], "-r", "-"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    capture = DEMO.read_bytes()
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, **pipes) as run:
+        assert run.stdin is not None
+        # Enough to begin with; it waits for the rest.
+        run.stdin.write(capture[: len(capture) // 2])
+        run.stdin.flush()
+
+        def are_in() -> bool:
+            found = threads(run.pid)
+            return bool(found) and all(facts["Seccomp"] == "2" for facts in found)
+
+        wait_until(are_in, "all threads are in the jail")
+        for facts in threads(run.pid):
+            assert (facts["NoNewPrivs"], facts["Seccomp"]) == ("1", "2"), facts["Name"]
+            held = [int(facts[f"Cap{which}"], 16) for which in ("Eff", "Prm", "Inh", "Amb")]
+            assert held == [0] * 4, facts
+        said = run.communicate(capture[len(capture) // 2 :], timeout=60)[1].decode()
+    assert run.returncode == 0, said
+    assert "jail" not in said, said
+
+
+def test_every_command_that_reads_captures_is_tested_here() -> None:
+    found = {
+        words
+        for words in commands_of()
+        if words[0] not in ("testbed", "help") and "-r, --read" in help_of(*words)
+    }
+    first_words = {tuple(name.split()) for name in READERS}
+    assert found == {words for words in first_words if words[-1] not in KINDS}
+    for words in found - {("report",)}:
+        assert "--no-jail" in help_of(*words), words
+
+
+def test_without_the_jail_captures_are_read_with_all_rights_which_is_said() -> None:
+    for words in (("top",), ("nprint",), ("info",), ("flows",)):
+        ran = wirelens(*words, "-r", DEMO, "--no-jail", "-q")
+        told = "--no-jail: packets are read with all rights of this process"
+        assert ran.status == 0 and told in ran.stderr, ran.stderr
+
+
+def test_a_query_reads_a_log_in_the_jail_and_finds_the_same(tmp_path: Path) -> None:
+    log = ("--log", tmp_path / "log")
+    words = ("packetlog", "record", "-q", "-r", DEMO, "-o", log[1], "--fixed-mode")
+    assert wirelens(*words).status == 0
+    said = [
+        wirelens("packetlog", "query", *log, "-w", "-", *more).stdout
+        for more in ((), ("--no-jail",))
+    ]
+    assert said[0] == said[1] and len(said[0]) > 1000
+    command = ["strace", "-f", "-e", "trace=seccomp", PROGRAM, "packetlog", "query", *log]
+    if shutil.which("strace"):
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert ran.stderr.count("SECCOMP_SET_MODE_FILTER") == 2, ran.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root reads files of others")
+def test_root_still_reads_captures_and_logs_of_another_user(tmp_path: Path) -> None:
+    """Compressed captures are opened when those before them end, and a log's files by a query."""
+    folder, log = tmp_path / "theirs", tmp_path / "log"
+    folder.mkdir()
+    for name in ("a.pcapng.gz", "b.pcapng.gz"):
+        (folder / name).write_bytes(gzip.compress(DEMO.read_bytes()))
+    words = ("packetlog", "record", "-q", "-r", DEMO, "-o", log, "--fixed-mode")
+    assert wirelens(*words).status == 0
+    for path in (*folder.iterdir(), *log.iterdir(), log, folder):
+        os.chown(path, NOBODY, NOBODY)
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    for command in (("top", "--format", "csv"), ("nprint",), ("info", "--format", "csv")):
+        ran = wirelens(*command, "-r", folder)
+        assert ran.status == 0 and ran.stdout, ran.stderr
+    ran = wirelens("packetlog", "query", "--log", log, "-w", "-")
+    assert ran.status == 0 and len(ran.stdout) > 1000, ran.stderr
+
+
+def status_of(run: Listening, key: str) -> set[tuple[int, ...]]:
+    found = [facts[key] for facts in threads(run.process.pid)]
+    return {tuple(int(number) for number in text.split()) for text in found}
+
+
+def check_all_in(pid: int) -> None:
+    """Every thread is in a jail that allows sockets."""
+
+    def are_in() -> bool:
+        return all(facts["Seccomp"] == "2" for facts in threads(pid))
+
+    wait_until(are_in, "all threads are in the jail")
+    for facts in threads(pid):
+        assert (facts["NoNewPrivs"], int(facts["CapEff"], 16)) == ("1", 0), facts
+
+
+@pytest.mark.testbed
+def test_a_worker_and_a_view_of_sensors_are_in_the_jail(tmp_path: Path) -> None:
+    with broker(tmp_path) as server, Worker(tmp_path, server.address) as worker:
+        check_all_in(worker.process.pid)
+        (tmp_path / "sensor.toml").write_text(
+            f'[input]\nread = "{DEMO}"\n[classify]\nmodel = "services"\nworkers = true\n'
+            f'output = "of-sensor.csv"\n[nats]\nservers = ["{server.address}"]\n'
+        )
+        (tmp_path / "view.toml").write_text(
+            '[sensors]\n[classify]\nmodel = "services"\noutput = "of-view.jsonl"\n'
+            f'[nats]\nservers = ["{server.address}"]\n[page]\nlisten = "127.0.0.1:0"\n'
+        )
+        with Listening(tmp_path, "run", "-c", "view.toml") as view:
+            view.wait_for("page: http")
+            check_all_in(view.process.pid)
+            ran = wirelens("run", "-c", "sensor.toml", cwd=tmp_path)
+            assert ran.status == 0, ran.stderr
+            # A connection that breaks is made again.
+            server.kill()
+            server.start()
+            time.sleep(1)
+            assert view.end().status == 0
+        rows = (tmp_path / "of-view.jsonl").read_text().splitlines()
+        assert len(rows) == len((tmp_path / "of-sensor.csv").read_text().splitlines()) - 1
+        assert worker.end().rows > 0
+
+
+USER_COMMANDS = ("top", "classify", "latency", "packetlog record", "run")
+
+
+@pytest.mark.parametrize("name", USER_COMMANDS)
+def test_a_run_becomes_another_user_with_all_threads(link: Link, name: str) -> None:
+    """Outputs are that user's, as they are opened afterwards."""
+    place = Path(tempfile.mkdtemp())
+    os.chown(place, NOBODY, NOBODY)
+    settings = SETTINGS + '[run]\nuser = "nobody"\n'
+    (place / "run.toml").write_text(settings)
+    words = [] if name == "run" else ["--user", "nobody"]
+    try:
+        with listening(place, name, *words) as run:
+            wait_until(lambda: are_filtered(run), "all threads are in the jail")
+            link.send(datagrams(5))
+            link.settle()
+            assert status_of(run, "Uid") == {(NOBODY,) * 4}
+            assert status_of(run, "Gid") == {(NOBODY,) * 4}
+            assert status_of(run, "Groups") <= {(NOBODY,), ()}
+            assert {int(facts["CapEff"], 16) for facts in threads(run.process.pid)} == {0}
+            ran = run.end()
+        assert ran.status == 0 and "5 packets" in ran.stderr, ran.stderr
+        made = [path for path in place.rglob("*") if path.name != "run.toml"]
+        assert {path.stat().st_uid for path in made} <= {NOBODY}
+        assert made or name == "top"
+    finally:
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("top", "-i", "lo", "--user", "no-such-user"), "no such user"),
+        (("top", "-i", "lo", "--user", "root"), "is root"),
+        (("top", "-i", "lo", "--user", "nobody", "--latency", "low"), "CAP_SYS_NICE"),
+        (("top", "-r", DEMO, "--user", "nobody"), "--interface"),
+        (("flows", "-i", "lo", "--user", "nobody", "-o", "/root/x.csv"), "Permission denied"),
+    ],
+)
+def test_where_it_cannot_become_that_user_it_says_why(words: tuple[str, ...], told: str) -> None:
+    ran = wirelens(*words)
+    assert ran.status in (1, 2) and told in ran.stderr, ran.stderr
+
+
+def test_settings_name_a_user_for_interfaces_alone(tmp_path: Path) -> None:
+    text = f'[input]\nread = "{DEMO}"\n[run]\nuser = "nobody"\n[flows]\noutput = "x.csv"\n'
+    (tmp_path / "run.toml").write_text(text)
+    ran = wirelens("run", "-c", "run.toml", "--check", cwd=tmp_path)
+    assert ran.status == 2 and "has no effect without an interface" in ran.stderr, ran.stderr

@@ -28,6 +28,8 @@ KEYS = {
     },
     "run": {
         "seed": ("1", "same"), "threads": ("2", "same"),
+        # Of files: tests/test_private_outputs.py has some. Of interfaces: tests/test_jail.py.
+        "file-mode": ('"0640"', "same"), "user": ('"nobody"', "refused"),
         # Of faults, which none of these runs has; tests/test_faults.py makes some.
         "faults-max": ("1", "same"), "quarantine": ('"there"', "same"),
         "simulate": ('["fault=other@1"]', "refused"),

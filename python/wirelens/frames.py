@@ -93,4 +93,4 @@ def to_parquet(collected: RowBatches, path: str | os.PathLike[str], overwrite: b
     table = to_arrow(collected)
     sink = compat.need("pyarrow", "to_parquet()").BufferOutputStream()
     parquet.write_table(table, sink)
-    written.data(file, sink.getvalue().to_pybytes())
+    written.rows(file, sink.getvalue().to_pybytes())

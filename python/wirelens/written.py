@@ -9,8 +9,9 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from wirelens.errors import OutputError, OutputExistsError, WirelensError
 
@@ -81,6 +82,43 @@ def check_free(model: Path, force: bool) -> None:
         raise OutputExistsError(f"{model}: exists; give another folder, or --force")
 
 
+def private(path: Path) -> BinaryIO:
+    """Makes a file that only its owner can read, as the command does: for packets and addresses.
+
+    Raises
+    ------
+    OSError
+        If there is something of that name, a link included.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o600), "wb")
+
+
+def rows(path: Path, content: bytes) -> None:
+    """Writes a file of rows: private, unless it is there and says otherwise.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written, or is a symbolic link; what stood there before stays.
+    """
+    is_descriptor = path.as_posix().startswith(("/dev/", "/proc/self/fd/"))
+    if path.is_symlink() and not is_descriptor:
+        raise OutputError(
+            f"`{path}` is a symbolic link to `{path.readlink()}`, and no output goes through a "
+            "link; name that file itself, or remove the link"
+        )
+
+    def fresh(partial: Path) -> BinaryIO:
+        partial.unlink(missing_ok=True)
+        file = private(partial)
+        if path.exists():
+            os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
+        return file
+
+    _whole(path, content, fresh)
+
+
 def _nearest(path: Path) -> Path:
     """The folder that exists in which the path is, or would be once it is made."""
     at = path if path.is_dir() else path.absolute().parent
@@ -97,6 +135,11 @@ def data(path: Path, content: bytes) -> None:
     OutputError
         If it cannot be written; what stood there before stays.
     """
+    _whole(path, content, lambda partial: partial.open("wb"))
+
+
+def _whole(path: Path, content: bytes, begin: Callable[[Path], BinaryIO]) -> None:
+    """Writes a file under a partial name that `begin` opens, and names it when it is complete."""
     with naming(path):
         if path.exists() and not path.is_file():
             path.write_bytes(content)
@@ -104,7 +147,8 @@ def data(path: Path, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.partial")
         try:
-            partial.write_bytes(content)
+            with begin(partial) as file:
+                file.write(content)
             partial.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -141,10 +185,11 @@ def text(path: Path, content: str) -> None:
 
 
 @contextlib.contextmanager
-def folder(path: Path) -> Iterator[Path]:
+def folder(path: Path, mode: int = 0o777) -> Iterator[Path]:
     """A folder to fill, which gets its name when the block ends well; otherwise nothing remains.
 
-    One of that name is replaced: whether it may be is for the caller to know.
+    One of that name is replaced: whether it may be is for the caller to know. `mode` is that of the
+    folder, less the umask.
 
     Raises
     ------
@@ -156,7 +201,7 @@ def folder(path: Path) -> Iterator[Path]:
         if partial.exists():
             shutil.rmtree(partial)
         try:
-            partial.mkdir(parents=True)
+            partial.mkdir(mode, parents=True)
             yield partial
             _name(partial, path)
         except BaseException:

@@ -9,13 +9,13 @@ use session::exports::Export;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, OpenSources};
 use session::run::{
-    Acts, Again, AppPlan, Doors, OutputSettings, Plan, RunError, Session, SessionOutcome,
-    open_alone,
+    Acts, Again, AppPlan, Doors, Jail, OutputSettings, Plan, RunError, Session, SessionOutcome,
+    change_user, open_alone,
 };
 use store::Store;
 use terminal::First;
 
-use crate::args::{InputArguments, JailArguments, LiveArguments, OutputArguments};
+use crate::args::{InputArguments, LiveArguments, OutputArguments};
 use crate::asked;
 use crate::clock::CLOCK;
 use crate::failure::Failure;
@@ -36,14 +36,12 @@ pub(crate) struct Sources<'a> {
     pub duration: Option<Span>,
     /// Replays captures at so many times their own speed.
     pub pace: Option<f64>,
-    /// Whether rights are given up before the first packet.
-    pub jail: JailArguments,
 }
 
 impl<'a> Sources<'a> {
     /// Of a command that reads captures or listens on an interface.
     pub(crate) const fn new(input: &'a InputArguments, live: &'a LiveArguments) -> Self {
-        Self { input, live: Some(live), duration: live.duration, pace: None, jail: live.jail }
+        Self { input, live: Some(live), duration: live.duration, pace: None }
     }
 }
 
@@ -114,7 +112,7 @@ pub(crate) fn run_after(
     opened: OpenSources,
     last: impl FnOnce(&OpenSources) -> Result<(), Failure>,
 ) -> Result<SessionOutcome, Failure> {
-    let Sources { input, live, duration, pace, jail } = typed;
+    let Sources { input, live, duration, pace } = typed;
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
     let Ways { output, export, shown, view, heeds_hangup, acts } = ways;
     let is_live = inputs.interface.is_some();
@@ -129,8 +127,12 @@ pub(crate) fn run_after(
     let store = view.is_some().then(Store::new);
     plan.store.clone_from(&store);
     let tell: fn(&str) = if view.is_some() { view::tell } else { tell_line };
-    let (tell_more, jail) = ((!input.quiet).then_some(tell), jail.jail(acts));
+    let (tell_more, jail) = ((!input.quiet).then_some(tell), Jail::unless(input.no_jail, acts));
     let doors = Doors { clock: CLOCK, stdout, tell: tell_more, jail, warn: tell };
+    if let Some(user) = live.and_then(|live| live.user.as_deref()) {
+        let changed = change_user(user, &inputs, acts);
+        changed.map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
+    }
     // Before it is reported that it listens.
     let reopen = (is_live && heeds_hangup).then(Reopen::on_hangup);
     let mut done = Ok(());

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use files::FileMode;
 use session::KEY_COUNTS;
 use session::choice::Choice;
 use session::duration::parse_duration;
 use session::exports::{Partition, Style};
 use session::flows::Names;
-use session::run::{Acts, Jail};
 use session::top::{By, SortBy};
 use session::written::parse_bytes;
 
@@ -158,23 +158,12 @@ pub struct InputArguments {
     /// Check arguments, inputs and filter, then exit
     #[arg(long)]
     pub check: bool,
+    /// Keep all rights while packets are read; without it only what the run needs
+    #[arg(long)]
+    pub no_jail: bool,
     /// No progress bar and no summary; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,
-}
-
-/// What is given up before the first packet.
-#[derive(Clone, Copy, Debug, Default, Args)]
-pub struct JailArguments {
-    /// Keep all rights while packets are read; without it only what the run needs
-    #[arg(long, requires = "interface", conflicts_with = "read")]
-    pub no_jail: bool,
-}
-
-impl JailArguments {
-    pub(crate) const fn jail(self, acts: Acts) -> Jail {
-        if self.no_jail { Jail::Refused } else { Jail::Enter(acts) }
-    }
 }
 
 /// Listening on an interface.
@@ -197,9 +186,9 @@ pub struct LiveArguments {
     /// Stop after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
     pub duration: Option<packet::Span>,
-    /// Whether rights are given up.
-    #[command(flatten)]
-    pub jail: JailArguments,
+    /// Become this user once the interface is open; outputs are made as that user
+    #[arg(long, value_name = "NAME", requires = "interface")]
+    pub user: Option<String>,
 }
 
 /// What matters more on an interface.
@@ -223,6 +212,9 @@ pub struct OutputArguments {
     /// Replace FILE if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
+    /// Permissions of files that are created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE", requires = "output")]
+    pub file_mode: Option<FileMode>,
 }
 
 /// How results look.
@@ -285,6 +277,9 @@ pub struct FlowsOutputArguments {
     /// Replace FILE if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
+    /// Permissions of files that are created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE", requires = "output")]
+    pub file_mode: Option<FileMode>,
     /// Partition rows into folders by the end time of flows, as Hive does; existing parts are kept
     #[arg(long, value_name = "LENGTH", requires = "output", value_parser = choice::<Partition>())]
     pub partition: Option<Partition>,
@@ -468,6 +463,9 @@ pub struct RecoverArguments {
     /// Replace FILE if it exists
     #[arg(long)]
     pub force: bool,
+    /// Permissions of the file that is created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE")]
+    pub file_mode: Option<FileMode>,
     /// Do not print what was recovered; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,

@@ -47,7 +47,8 @@ pub mod worker;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use files::FileMode;
 use session::Host;
 
 use crate::args::{Arguments, Command};
@@ -81,7 +82,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let is_narrow = terminal::width().is_some_and(|width| width < NARROW);
     let command = Arguments::command().next_line_help(is_narrow);
     let parsed = command.try_get_matches_from(&words);
-    let status = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
+    let understood = parsed.and_then(|matches| {
+        file_mode(&matches).unwrap_or(FileMode::OWNER).ask();
+        Arguments::from_arg_matches(&matches)
+    });
+    let status = match understood {
         Ok(arguments) => start(arguments, &host::own()).unwrap_or_else(|failure| failure.report()),
         Err(error) => {
             // Help and version are no errors, and go where they are asked for.
@@ -99,6 +104,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     ExitCode::from(status as u8)
+}
+
+/// The permissions that are asked for, with whichever command.
+fn file_mode(matches: &ArgMatches) -> Option<FileMode> {
+    let asked = matches.try_get_one("file_mode").ok().flatten().copied();
+    asked.or_else(|| file_mode(matches.subcommand()?.1))
 }
 
 fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {

@@ -63,10 +63,11 @@ pub(crate) fn show(arguments: &OutputArguments) -> Result<Show, Failure> {
 pub(crate) fn flows(
     arguments: &FlowsOutputArguments,
 ) -> Result<(Show, OutputArguments, Option<Export>), Failure> {
-    let FlowsOutputArguments { output, format, force, partition, .. } = arguments;
+    let FlowsOutputArguments { output, format, force, partition, file_mode, .. } = arguments;
     let FlowsOutputArguments { rotate_bytes, rotate_time, biflow, enterprise, .. } = *arguments;
     let plain = format.and_then(AnyFormat::plain);
-    let rows = OutputArguments { output: output.clone(), format: plain, force: *force };
+    let (output, force, file_mode) = (output.clone(), *force, *file_mode);
+    let rows = OutputArguments { output: output.clone(), format: plain, force, file_mode };
     let options = Options { partition: *partition, rotate_bytes, rotate_time, biflow, enterprise };
     if plain == Some(OutputFormat::Table) || output.is_none() && format.is_none() {
         return match options.first_given() {
@@ -83,7 +84,7 @@ pub(crate) fn flows(
     let path = output.clone().unwrap_or_else(|| "-".into());
     let form = Export::form(&path, asked, &options)?;
     let is_stdout = path.as_os_str() == "-";
-    let export = Export { path, form, force: *force, options };
+    let export = Export { path, form, force, options };
     export.check().map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
     let format = if let Form::Rows(format) = form { format } else { Format::Jsonl };
     let show = Show::Rows(format);

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use files::FileMode;
 use session::Host;
 use sink::{Existing, OutputFile};
 
@@ -37,6 +38,9 @@ pub struct ReportArguments {
     /// Replace the file if it exists
     #[arg(long)]
     pub force: bool,
+    /// Permissions of the file that is created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE")]
+    pub file_mode: Option<FileMode>,
     /// Threads [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
@@ -53,7 +57,7 @@ pub(crate) fn run(arguments: &ReportArguments, host: &Host) -> Result<Status, Fa
              build it again",
         ));
     }
-    let ReportArguments { read, config, output, force, threads, quiet } = arguments;
+    let ReportArguments { read, config, output, force, threads, quiet, .. } = arguments;
     let existing = if *force { Existing::Replace } else { Existing::Refuse };
     // First, so that nothing is read in vain.
     let mut file = OutputFile::create(output, existing)?;

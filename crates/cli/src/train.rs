@@ -3,20 +3,18 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use session::Host;
 
 use crate::failure::{Failure, Status};
+use crate::host::checkout;
 use crate::python::{PYTHON_SETTING, Python, install_line};
 
 const CLASSIFY: &str = "wirelens.classify";
 const PACKETLOG: &str = "wirelens.packetlog";
 const CCA: &str = "wirelens.cca";
 const L4S: &str = "wirelens.l4s";
-/// A checkout has its sources here.
-const SOURCE: &str = "python/wirelens/classify/__main__.py";
 
 /// Arguments of `wirelens train`.
 #[derive(Debug, Args)]
@@ -179,12 +177,6 @@ fn hand_on(
     Err(python.become_module(module, arguments, None))
 }
 
-/// The checkout in which a program was built, if it was.
-fn checkout(program: &Path) -> Option<PathBuf> {
-    let mut above = program.ancestors().skip(1);
-    above.find(|folder| folder.join(SOURCE).is_file()).map(Path::to_path_buf)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,16 +211,5 @@ mod tests {
         assert!(handed("train classify").is_empty());
         assert_eq!(handed("train packetlog -r a -o b").join(" "), "-r a -o b");
         assert_eq!(handed("eval packetlog --model m -r a").join(" "), "--model m -r a");
-    }
-
-    #[test]
-    fn the_checkout_above_a_program_is_found() {
-        let root = tempfile::tempdir().unwrap();
-        let program = root.path().join("target/release/wirelens");
-        assert_eq!(checkout(&program), None);
-        let source = root.path().join(SOURCE);
-        std::fs::create_dir_all(source.parent().unwrap()).unwrap();
-        std::fs::write(source, "").unwrap();
-        assert_eq!(checkout(&program).as_deref(), Some(root.path()));
     }
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use server::{Mode, Server};
 use session::Host;
 use session::host::machine_name;
+use session::run::{Acts, Jail};
 use session::worker::{self, Device, PARTITIONS, WorkerRequest, parse_partitions};
 use store::Store;
 
@@ -49,6 +50,9 @@ pub struct WorkerArguments {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9417")]
     #[arg(value_parser = session::page::parse_listen)]
     pub page: Option<SocketAddr>,
+    /// Keep all rights while rows of sensors are read; without it only what the worker needs
+    #[arg(long)]
+    pub no_jail: bool,
     /// Print no summary; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,
@@ -73,6 +77,7 @@ pub(crate) fn run(asked: &WorkerArguments, host: &Host) -> Result<Status, Failur
         machine: machine_name(),
         monotonic: CLOCK.monotonic,
         tell: tell_line,
+        jail: Jail::unless(asked.no_jail, Acts::default()),
         store,
     };
     let ends = interrupt::control().flag();

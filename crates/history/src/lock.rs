@@ -1,10 +1,11 @@
 //! One run for a folder.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process;
+
+use files::FileMode;
 
 use crate::HistoryError;
 
@@ -14,11 +15,8 @@ const NAME: &str = "history.lock";
 /// of a run that was killed.
 pub(crate) fn lock(folder: &Path) -> Result<File, HistoryError> {
     let refused = |source| HistoryError::Folder { folder: folder.to_owned(), source };
-    // What is stored has addresses and names, as captures have.
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(refused)?;
-    let path = folder.join(NAME);
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-    let mut file = open.map_err(refused)?;
+    files::create_folder(folder, FileMode::asked()).map_err(refused)?;
+    let mut file = files::open_lock(&folder.join(NAME)).map_err(refused)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

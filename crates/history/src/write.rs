@@ -1,10 +1,10 @@
 //! Rows on their way to files.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use engine::columns::{Columns, Schema};
+use files::FileMode;
 use sink::{Existing, Format, OutputFile, Writer};
 use store::RowChunk;
 use store::query::{cell, time_column};
@@ -106,7 +106,7 @@ pub(crate) fn write<'a>(
     let path = file.path(root, table);
     if let Some(folder) = path.parent() {
         let refused = |source| format!("cannot make folder `{}`: {source}", folder.display());
-        fs::create_dir_all(folder).map_err(refused)?;
+        files::create_folder(folder, FileMode::asked()).map_err(refused)?;
     }
     let output = OutputFile::create(&path, Existing::Replace).map_err(|error| error.to_string())?;
     // Not `to_file`: of a full disk it would leave the unfinished rows, which a later flush writes.

@@ -16,8 +16,11 @@ mod folders;
 #[allow(unsafe_code)]
 mod sys;
 mod threads;
+mod user;
 
 use std::path::PathBuf;
+
+pub use user::{UserError, change_user};
 
 /// What a run still does after its first packet. The default is nothing.
 #[derive(Clone, Debug, Default)]

@@ -1,12 +1,13 @@
-//! Files of a log's folder: links of other users are not followed, and other users cannot read them
-//! unless asked.
+//! Who may read a log: the permissions of what a recorder makes. How files are opened is in `files`.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use files::FileMode;
+
+pub(crate) use files::{open as open_own, open_to_write as open_own_to_write};
 
 /// Who may read a log besides its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,55 +26,14 @@ impl Access {
         if mode & 0o040 == 0 { Self::Owner } else { Self::Group }
     }
 
-    /// Permissions of a file.
+    /// Permissions.
     #[must_use]
-    pub const fn file_mode(self) -> u32 {
+    pub const fn mode(self) -> FileMode {
         match self {
-            Self::Owner => 0o600,
-            Self::Group => 0o640,
+            Self::Owner => FileMode::OWNER,
+            Self::Group => FileMode::GROUP,
         }
     }
-
-    /// Permissions of a folder.
-    #[must_use]
-    pub const fn folder_mode(self) -> u32 {
-        match self {
-            Self::Owner => 0o700,
-            Self::Group => 0o750,
-        }
-    }
-}
-
-/// Flags with which a file that is there is opened: a link is an error, and a pipe that another
-/// user put there does not block.
-const FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK);
-
-/// How a file that is there is opened for reading.
-pub(crate) fn reading() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(FLAGS.bits().cast_signed());
-    options
-}
-
-/// How a file that is not there yet is made, with more flags.
-pub(crate) fn creating(access: Access, flags: OFlags) -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(access.file_mode());
-    options.custom_flags(OFlags::NOFOLLOW.union(flags).bits().cast_signed());
-    options
-}
-
-/// Opens a file for reading.
-///
-/// # Errors
-/// What the system says; a link, a folder or a pipe is none of ours.
-pub(crate) fn open_own(path: &Path) -> io::Result<File> {
-    regular(reading().open(path).map_err(link)?)
-}
-
-/// Opens a file for reading and writing, under the same conditions.
-pub(crate) fn open_own_to_write(path: &Path) -> io::Result<File> {
-    regular(reading().write(true).open(path).map_err(link)?)
 }
 
 /// Makes a file that is not there.
@@ -81,7 +41,7 @@ pub(crate) fn open_own_to_write(path: &Path) -> io::Result<File> {
 /// # Errors
 /// What the system says.
 pub fn create_own(path: &Path, access: Access) -> io::Result<File> {
-    creating(access, OFlags::empty()).open(path)
+    files::create(path, access.mode())
 }
 
 /// Opens a file to add to its end, or makes it.
@@ -89,10 +49,7 @@ pub fn create_own(path: &Path, access: Access) -> io::Result<File> {
 /// # Errors
 /// What the system says; a link, a folder or a pipe is none of ours.
 pub fn append_own(path: &Path, access: Access) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(access.file_mode());
-    options.custom_flags(FLAGS.bits().cast_signed());
-    regular(options.open(path).map_err(link)?)
+    files::append_log(path, access.mode())
 }
 
 /// Makes a folder with those above it, where it is not there.
@@ -100,31 +57,7 @@ pub fn append_own(path: &Path, access: Access) -> io::Result<File> {
 /// # Errors
 /// What the system says.
 pub fn create_folder(folder: &Path, access: Access) -> io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    if let Some(above) = folder.parent().filter(|above| !above.as_os_str().is_empty()) {
-        std::fs::create_dir_all(above)?;
-    }
-    match DirBuilder::new().mode(access.folder_mode()).create(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
-        made => made,
-    }
-}
-
-fn regular(file: File) -> io::Result<File> {
-    if file.metadata()?.is_file() {
-        return Ok(file);
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "no regular file, so none of a log's"))
-}
-
-fn link(error: io::Error) -> io::Error {
-    if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
-        let text = "a symbolic link, which is not followed here";
-        return io::Error::new(io::ErrorKind::InvalidInput, text);
-    }
-    error
+    files::create_folder(folder, access.mode())
 }
 
 /// Whether a file of a log's name could not be opened because it is something else: a link, a

@@ -32,9 +32,9 @@ impl Host {
     pub fn of(program: &Path, set: Option<OsString>) -> Self {
         let Some(package) = package(program) else { return Self::Program };
         let set = set.filter(|python| !python.is_empty()).map(PathBuf::from);
-        // The console script sets it. Without: PREFIX/lib/pythonX.Y/site-packages/wirelens.
+        // The console script sets it.
         let installed = || {
-            let python = package.ancestors().nth(4)?.join("bin/python3");
+            let python = prefix(package)?.join("bin/python3");
             python.is_file().then_some(python)
         };
         let interpreter = set.or_else(installed).unwrap_or_else(|| "python3".into());
@@ -47,6 +47,20 @@ fn package(program: &Path) -> Option<&Path> {
     let folder = program.parent().filter(|folder| folder.ends_with(FOLDER))?;
     let package = folder.parent().filter(|package| package.ends_with(PACKAGE))?;
     package.join("__init__.py").is_file().then_some(package)
+}
+
+/// Where the Python is that a package was installed for: PREFIX of
+/// `PREFIX/lib/pythonX.Y/site-packages/wirelens`. Of a package elsewhere nothing above it is taken:
+/// with a copy in `/tmp`, what is found there may be anybody's.
+pub(crate) fn prefix(package: &Path) -> Option<&Path> {
+    let mut above = package.ancestors().skip(1);
+    let mut is_named = |fits: fn(&str) -> bool| {
+        above.next()?.file_name()?.to_str().is_some_and(fits).then_some(())
+    };
+    is_named(|name| matches!(name, "site-packages" | "dist-packages"))?;
+    is_named(|name| name.starts_with("python3"))?;
+    is_named(|name| matches!(name, "lib" | "lib64"))?;
+    above.next()
 }
 
 /// The name of this machine.
@@ -90,6 +104,21 @@ mod tests {
         fs::create_dir(root.path().join("bin")).unwrap();
         fs::write(&python, "").unwrap();
         assert_eq!(Host::of(&program, None), host(&python));
+    }
+
+    #[test]
+    fn nothing_above_a_package_that_no_python_installed_is_taken() {
+        for (package, found) in [
+            ("/opt/x/lib/python3.12/site-packages/wirelens", Some("/opt/x")),
+            ("/usr/lib/python3/dist-packages/wirelens", Some("/usr")),
+            ("/opt/x/lib64/python3.12/site-packages/wirelens", Some("/opt/x")),
+            ("/tmp/a/b/c/wirelens", None),
+            ("/tmp/lib/python3.12/packages/wirelens", None),
+            ("/tmp/lib/perl5/site-packages/wirelens", None),
+            ("wirelens", None),
+        ] {
+            assert_eq!(prefix(Path::new(package)), found.map(Path::new), "{package}");
+        }
     }
 
     #[test]

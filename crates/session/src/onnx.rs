@@ -4,13 +4,19 @@
 //! names; the package `onnxruntime` of the Python that runs the command, of the one in which
 //! Wirelens is installed, of the virtual environment that is active, of the Pythons in `PATH`, and
 //! of the user; the folders of the system.
+//!
+//! Its code runs with our rights. So one that is found, and not named, belongs to the user of this
+//! process, to root or to the owner of the program: under `sudo`, `PATH` and `HOME` may be others'.
 
 use std::env::split_paths;
 use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use model::onnx::{Library, OnnxError};
 
+use crate::host::prefix;
 use crate::{Environment, Host};
 
 /// Names the library, where it is not to be looked for.
@@ -40,16 +46,44 @@ pub fn library(host: &Host, environment: Environment) -> Result<Library, OnnxErr
         environment("HOME").as_deref(),
     );
     let packages = prefixes.iter().flat_map(|prefix| packages(prefix));
-    let found = packages.chain(SYSTEM.map(PathBuf::from)).find_map(|folder| newest(&folder));
-    let path = found.ok_or_else(|| OnnxError::Library {
-        path: PathBuf::from(NAME),
-        cause: format!(
-            "not found: {SETTING} is not set, no Python here has the package onnxruntime, and it \
-             is in none of {}",
-            SYSTEM.join(", ")
-        ),
+    let folders = packages.chain(SYSTEM.map(PathBuf::from));
+    let (ours, others) = split(folders.filter_map(|folder| newest(&folder)), owner(host));
+    let path = ours.ok_or_else(|| OnnxError::Library {
+        path: others.clone().unwrap_or_else(|| PathBuf::from(NAME)),
+        cause: match others {
+            Some(_) => format!(
+                "not loaded, as it or its folder belongs to another user; name it in {SETTING} if \
+                 you trust that user"
+            ),
+            None => format!(
+                "not found: {SETTING} is not set, no Python here has the package onnxruntime, and \
+                 it is in none of {}",
+                SYSTEM.join(", ")
+            ),
+        },
     })?;
     Library::load(&path)
+}
+
+/// The first library that may be loaded, and the first that may not.
+fn split(found: impl Iterator<Item = PathBuf>, owner: u32) -> (Option<PathBuf>, Option<PathBuf>) {
+    let mut others = None;
+    for path in found {
+        if path.ancestors().take(2).all(|path| files::is_of(path, owner)) {
+            return (Some(path), others);
+        }
+        others.get_or_insert(path);
+    }
+    (None, others)
+}
+
+/// The owner of the program, or of the package that carries it; root if that cannot be seen.
+fn owner(host: &Host) -> u32 {
+    let ours = match host {
+        Host::Program => Path::new("/proc/self/exe"),
+        Host::Python { package, .. } => package,
+    };
+    fs::metadata(ours).map_or(0, |found| found.uid())
 }
 
 /// Folders in which Pythons were installed, each once.
@@ -63,8 +97,7 @@ fn prefixes(
     let mut prefixes = Vec::new();
     if let Host::Python { interpreter, package } = host {
         prefixes.extend(above(interpreter));
-        // PREFIX/lib/pythonX.Y/site-packages/wirelens
-        prefixes.extend(package.ancestors().nth(4).map(Path::to_owned));
+        prefixes.extend(prefix(package).map(Path::to_owned));
     }
     prefixes.extend(active.map(PathBuf::from));
     let in_path = path.map(|path| split_paths(path).map(|folder| folder.join("python3")));
@@ -113,7 +146,7 @@ fn newest(folder: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -142,6 +175,25 @@ mod tests {
         ];
         assert_eq!(found, wanted.map(Path::to_owned));
         assert!(prefixes(&Host::Program, None, None, None).is_empty());
+    }
+
+    #[test]
+    fn a_library_that_others_may_change_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let owner = fs::metadata(folder.path()).unwrap().uid();
+        let [open, ours] = ["open", "ours"].map(|name| {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            let path = folder.path().join(name).join(NAME);
+            fs::write(&path, "").unwrap();
+            path
+        });
+        let found = || [open.clone(), ours.clone()].into_iter();
+        assert_eq!(split(found(), owner), (Some(open.clone()), None));
+        let all = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(open.parent().unwrap(), all.clone()).unwrap();
+        assert_eq!(split(found(), owner), (Some(ours.clone()), Some(open.clone())));
+        fs::set_permissions(&ours, all).unwrap();
+        assert_eq!(split(found(), owner), (None, Some(open.clone())));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::classify;
 use crate::classify::evidence_of;
 use crate::page::PageSettings;
 use crate::published::NatsSettings;
-use crate::run::count_process;
+use crate::run::{Jail, count_process};
 use crate::shipped::ModelError;
 use crate::{Environment, Host};
 
@@ -62,6 +62,8 @@ pub struct WorkerRequest {
     pub monotonic: fn() -> Duration,
     /// Prints messages for users; a line each.
     pub tell: fn(&str),
+    /// Whether it gives up rights before its first row.
+    pub jail: Jail,
     /// Where it counts what it does.
     pub store: Arc<Store>,
 }
@@ -187,6 +189,13 @@ pub fn run(
     let counted = Arc::clone(&worker);
     request.store.count_by("worker", Box::new(move || counted.metrics()));
     count_process(&request.store);
+    match device {
+        Device::Processor => request.jail.enter_with_network(request.tell),
+        // Drivers of cards start programs of their own and write to devices, when they like.
+        Device::Cuda { .. } => {
+            (request.tell)(&format!("no jail with {device}: {}", jail::GIVEN_UP))
+        }
+    }
     worker.run(model, ends).map_err(WorkerError::Bus)
 }
 

@@ -46,6 +46,13 @@ pub enum OutputError {
     Exists(PathBuf),
     /// The target is a folder.
     IsFolder(PathBuf),
+    /// The target is a symbolic link.
+    IsLink {
+        /// The target.
+        path: PathBuf,
+        /// What it leads to.
+        to: PathBuf,
+    },
     /// The folder that the target would be in does not exist, or is no folder.
     NoFolder {
         /// The target.
@@ -186,6 +193,14 @@ impl fmt::Display for OutputError {
                 let path = path.display();
                 write!(f, "`{path}` is a folder; an output file is wanted: name one inside it")
             }
+            Self::IsLink { path, to } => {
+                let (path, to) = (path.display(), to.display());
+                write!(
+                    f,
+                    "`{path}` is a symbolic link to `{to}`, and no output goes through a link; name \
+                     that file itself, or remove the link"
+                )
+            }
             Self::NoFolder { path, folder } => {
                 let (path, folder) = (path.display(), folder.display());
                 write!(
@@ -291,6 +306,7 @@ impl From<OutputError> for io::Error {
             | OutputError::Write { source, .. }
             | OutputError::Publish { source, .. } => source.kind(),
             OutputError::Exists(_)
+            | OutputError::IsLink { .. }
             | OutputError::Appeared { .. }
             | OutputError::PartialNotOurs(_) => io::ErrorKind::AlreadyExists,
             OutputError::IsFolder(_) => io::ErrorKind::IsADirectory,

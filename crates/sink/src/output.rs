@@ -12,13 +12,14 @@
 //! (NFS may) is not caught either.
 
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Write};
 use std::iter;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt as _, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use files::FileMode;
 
 use crate::{FailedOutput, OutputError, recover};
 
@@ -84,9 +85,9 @@ enum Place {
 impl OutputFile {
     /// Opens the partial file next to `path`, or `path` itself if it is a pipe or device.
     ///
-    /// A symbolic link is never followed: it is something that exists, and
-    /// [`Existing::Replace`] puts the new file in the place of the link. In place of a file the
-    /// new one has its permissions.
+    /// A symbolic link is refused: where others may write, one of theirs would lead anywhere. In
+    /// place of a file the new one has its permissions; other new files have those that the front
+    /// end asked for ([`FileMode::asked`]).
     ///
     /// # Errors
     /// [`OutputError`], before anything was changed.
@@ -100,7 +101,7 @@ impl OutputFile {
     }
 
     fn create_as(path: &Path, existing: Existing, suffix: &str) -> Result<Self, OutputError> {
-        if let Some(file) = descriptor(path) {
+        if let Some(file) = files::descriptor(path) {
             return Self::stream(path, file);
         }
         let found = match fs::symlink_metadata(path) {
@@ -113,11 +114,13 @@ impl OutputFile {
         };
         match &found {
             Some(found) if found.is_dir() => return Err(OutputError::IsFolder(path.to_owned())),
+            Some(found) if found.is_symlink() => {
+                let to = fs::read_link(path).unwrap_or_default();
+                return Err(OutputError::IsLink { path: path.to_owned(), to });
+            }
             // A block device holds data, as a file does.
             Some(found)
-                if (found.is_file()
-                    || found.is_symlink()
-                    || found.file_type().is_block_device())
+                if (found.is_file() || found.file_type().is_block_device())
                     && existing == Existing::Refuse =>
             {
                 return Err(OutputError::Exists(path.to_owned()));
@@ -132,9 +135,7 @@ impl OutputFile {
             _ => {}
         }
         match found {
-            Some(found) if !found.is_file() && !found.is_symlink() => {
-                Self::stream(path, OpenOptions::new().write(true).open(path))
-            }
+            Some(found) if !found.is_file() => Self::stream(path, files::open_stream(path)),
             found => Self::partial(path, existing, found.as_ref(), suffix),
         }
     }
@@ -344,24 +345,6 @@ impl Drop for OutputFile {
     }
 }
 
-/// A path that refers to a descriptor we hold. It is duplicated rather than
-/// opened again: opening `/dev/stdout` after `>> log` would start at the log's beginning.
-fn descriptor(path: &Path) -> Option<io::Result<File>> {
-    let owned = match path.to_str()? {
-        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
-            io::stdout().as_fd().try_clone_to_owned()
-        }
-        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
-            io::stderr().as_fd().try_clone_to_owned()
-        }
-        other if other.starts_with("/dev/fd/") || other.starts_with("/proc/self/fd/") => {
-            return Some(OpenOptions::new().append(true).open(path));
-        }
-        _ => return None,
-    };
-    Some(owned.map(File::from))
-}
-
 /// Creates the partial file and locks it, having removed one that a killed run left.
 ///
 /// A run that removes a partial file holds its lock and has seen that the name
@@ -371,7 +354,7 @@ fn open_partial(path: &Path, partial: &Path) -> Result<File, OutputError> {
     let create_failed = |source| OutputError::Create { path: partial.to_owned(), source };
     let busy = || OutputError::Busy { path: path.to_owned(), partial: partial.to_owned() };
     for _ in 0..RACES_MAX {
-        match OpenOptions::new().write(true).create_new(true).open(partial) {
+        match files::create(partial, FileMode::asked()) {
             Ok(file) => {
                 if !lock(&file) {
                     return Err(busy());
@@ -385,9 +368,13 @@ fn open_partial(path: &Path, partial: &Path) -> Result<File, OutputError> {
                 if !found.is_file() {
                     return Err(OutputError::PartialNotOurs(partial.to_owned()));
                 }
-                let stale = match File::open(partial) {
+                let stale = match files::open(partial) {
                     Ok(stale) => stale,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    // Of another user.
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                        return Err(OutputError::PartialNotOurs(partial.to_owned()));
+                    }
                     Err(error) => return Err(create_failed(error)),
                 };
                 if !lock(&stale) {
@@ -487,7 +474,7 @@ mod tests {
         let output = OutputFile {
             path: "flows.csv".into(),
             piece_count: 0,
-            file: OpenOptions::new().write(true).open("/dev/full").unwrap(),
+            file: fs::OpenOptions::new().write(true).open("/dev/full").unwrap(),
             written_bytes: 4096,
             holds_rows: false,
             place: Place::Partial {

@@ -8,11 +8,11 @@
 //! are held. A row for another folder has the part finished that was written to longest ago; rows
 //! of that folder that come later begin another part there.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use engine::columns::{BytesColumn, Column, Columns, Schema, Value, Values};
+use files::FileMode;
 
 use crate::rotation::{Turn, time_column, time_ns};
 use crate::{Existing, Format, OutputError, OutputFile, Rotation, WriteError, Writer};
@@ -238,7 +238,7 @@ impl Parts {
 }
 
 fn make_folder(folder: &Path) -> Result<(), WriteError> {
-    fs::create_dir_all(folder).map_err(|source| {
+    files::create_folder(folder, FileMode::asked()).map_err(|source| {
         io::Error::from(OutputError::Create { path: folder.to_owned(), source }).into()
     })
 }
@@ -387,6 +387,8 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use engine::columns::{Field, Kind};
 
     use super::*;

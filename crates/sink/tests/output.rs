@@ -146,7 +146,7 @@ fn two_runs_do_not_share_a_file() {
 }
 
 #[test]
-fn a_link_is_replaced_and_never_followed() {
+fn a_link_is_refused_and_never_followed() {
     let folder = Folder::new("link");
     let far = folder.join("far.csv");
     fs::write(&far, "precious").unwrap();
@@ -159,10 +159,12 @@ fn a_link_is_replaced_and_never_followed() {
     ] {
         let path = folder.join(name);
         symlink(leads_to, &path).unwrap();
-        assert!(matches!(create(&path), Err(OutputError::Exists(_))), "{name}");
-        fill(replace(&path).unwrap(), "2").unwrap();
-        assert!(!fs::symlink_metadata(&path).unwrap().is_symlink(), "{name}");
-        assert_eq!(fs::read(&path).unwrap(), b"2", "{name}");
+        for opened in [create(&path), replace(&path)] {
+            let said = opened.unwrap_err().to_string();
+            let wanted = format!("is a symbolic link to `{leads_to}`");
+            assert!(said.contains(&wanted) && said.contains("remove the link"), "{said}");
+        }
+        assert!(fs::symlink_metadata(&path).unwrap().is_symlink(), "{name}");
     }
     assert_eq!(fs::read(&far).unwrap(), b"precious");
     assert!(!folder.join("none").exists());
@@ -368,4 +370,20 @@ fn a_file_that_was_removed_while_it_grew_is_not_called_complete() {
         let error = file.finish().unwrap_err();
         assert!(matches!(error, OutputError::Vanished { written_bytes: 4, .. }), "{error}");
     }
+}
+
+#[test]
+fn new_files_and_their_pieces_are_their_owners_and_a_replaced_one_keeps_its_mode() {
+    let folder = Folder::new("mode");
+    let mode = |name: &str| folder.join(name).metadata().unwrap().permissions().mode() & 0o777;
+    let path = folder.join("flows.csv");
+    let file = create(&path).unwrap();
+    assert_eq!(mode("flows.csv.partial"), 0o600);
+    let (file, _) = file.reopen().unwrap();
+    assert_eq!(mode("flows.csv.partial"), 0o600);
+    fill(file, "2").unwrap();
+    assert_eq!((mode("flows.csv"), mode("flows-1.csv")), (0o600, 0o600));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    fill(replace(&path).unwrap(), "3").unwrap();
+    assert_eq!(mode("flows.csv"), 0o644);
 }

@@ -15,8 +15,6 @@ enum MayUse {
 }
 use MayUse::{Anything, Only};
 
-const APPLICATION: MayUse = Only(&["engine", "model", "packet"]);
-
 /// Crate and what it may use. A crate sees what is below it, never beside it.
 const ROWS: &[(&str, MayUse)] = &[
     ("packet", Only(&[])),
@@ -24,21 +22,22 @@ const ROWS: &[(&str, MayUse)] = &[
     ("engine", Only(&["packet"])),
     ("model", Only(&["packet"])),
     ("classify", Only(&["engine", "model", "names", "packet"])),
-    ("packetlog", APPLICATION),
-    ("cca", APPLICATION),
+    ("packetlog", Only(&["engine", "files", "model", "packet"])),
+    ("cca", Only(&["engine", "model", "packet"])),
     ("l4s", Only(&["dualq", "engine", "model", "packet"])),
     ("simulator", Only(&["dualq", "l4s"])),
     ("latency", Only(&["engine", "packet"])),
     ("names", Only(&["engine", "packet"])),
-    ("sink", Only(&["engine"])),
+    ("sink", Only(&["engine", "files"])),
     ("store", Only(&["engine", "packet"])),
     ("bus", Only(&["engine", "sink", "store"])),
-    ("history", Only(&["engine", "packet", "sink", "store"])),
+    ("history", Only(&["engine", "files", "packet", "sink", "store"])),
     ("server", Only(&["engine", "history", "packet", "store"])),
-    ("alerts", Only(&["engine", "packet", "store"])),
+    ("alerts", Only(&["engine", "files", "packet", "store"])),
     ("terminal", Only(&["engine", "packet", "store"])),
     ("service", Only(&[])),
     ("jail", Only(&[])),
+    ("files", Only(&[])),
     ("doctor", Only(&["capture"])),
     ("dualq", Only(&[])),
     ("l4s-abi", Only(&["dualq", "l4s"])),
@@ -52,6 +51,7 @@ const ROWS: &[(&str, MayUse)] = &[
             "cca",
             "classify",
             "engine",
+            "files",
             "jail",
             "l4s",
             "latency",
@@ -71,6 +71,7 @@ const ROWS: &[(&str, MayUse)] = &[
             "cca",
             "classify",
             "engine",
+            "files",
             "l4s",
             "latency",
             "model",

@@ -40,7 +40,7 @@ def collect(request: Request, progress: Progress) -> str:
         if not chosen:
             progress.finish()
             return f"no uncertain flow in {reading.seen}; nothing was written"
-        with written.folder(request.output) as partial:
+        with written.folder(request.output, 0o700) as partial:
             found = None
             if request.read:
                 found = _write_packets(request, needs, chosen, partial / PACKETS_FILE, progress)
@@ -50,7 +50,8 @@ def collect(request: Request, progress: Progress) -> str:
             known = captures or list({verdict.capture or "" for verdict in chosen} - {""})
             rows = table(chosen, candidates, sources_of(known), request.label)
             for name, text in ((TABLE_FILE, rows), (CARD_FILE, card.text(evidence))):
-                (partial / name).write_text(text, encoding="utf-8", errors="surrogateescape")
+                with written.private(partial / name) as file:
+                    file.write(text.encode("utf-8", "surrogateescape"))
     progress.finish()
     return (
         f"{request.output}: {len(chosen)} flows of {candidates.group_count} groups, out of "

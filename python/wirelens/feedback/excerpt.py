@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from wirelens import written
 from wirelens._wirelens import Batch, __version__
 from wirelens.feedback.headers import packet_at, packet_len
 from wirelens.feedback.model import ModelNeeds
@@ -73,7 +74,7 @@ def write(
     frame_len = _FRAME_BYTES_MAX if payload_bytes is None else _HEADER_BYTES_MAX + payload_bytes
     done = Excerpt()
     stream = packets([str(path) for path in read], frame=frame_len, batch_size=_BATCH_PACKETS)
-    with path.open("wb") as out:
+    with written.private(path) as out:
         _begin(out)
         for batch in stream.batches():
             hits = _hits(batch, wanted, needs)

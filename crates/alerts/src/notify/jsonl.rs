@@ -1,9 +1,10 @@
 //! JSON lines, or Suricata's events, appended to a file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
+
+use files::FileMode;
 
 use super::{Batch, Destination, Failure};
 use crate::begin::EveLine;
@@ -33,10 +34,8 @@ impl JsonLines {
     fn file(&mut self) -> io::Result<&mut File> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => {
-                // As logs are: alerts name hosts and what they do.
-                OpenOptions::new().append(true).create(true).mode(0o640).open(&self.path)?
-            }
+            // Alerts name hosts and what they do.
+            None => files::append(&self.path, FileMode::asked())?,
         };
         Ok(self.file.insert(file))
     }

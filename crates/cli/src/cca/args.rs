@@ -9,7 +9,7 @@ use session::cca::settings::{PassedRule, parse_share};
 use session::duration::{parse_duration, parse_offset};
 
 use super::act::args::ActArguments;
-use crate::args::{InputArguments, JailArguments, OutputArguments, choice};
+use crate::args::{InputArguments, OutputArguments, choice};
 
 /// Arguments of `wirelens cca`.
 #[derive(Debug, Args)]
@@ -49,9 +49,6 @@ pub struct CcaArguments {
     /// Stop after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
     pub duration: Option<Span>,
-    /// Whether rights are given up.
-    #[command(flatten)]
-    pub jail: JailArguments,
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,

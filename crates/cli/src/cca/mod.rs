@@ -133,8 +133,8 @@ impl CcaRequest<'_> {
     }
 
     fn typed(&self) -> Sources<'_> {
-        let CcaArguments { input, duration, jail, .. } = self.arguments;
-        Sources { input, live: None, duration: *duration, pace: None, jail: *jail }
+        let CcaArguments { input, duration, .. } = self.arguments;
+        Sources { input, live: None, duration: *duration, pace: None }
     }
 
     fn refuse_model(&self, other: OtherTaps) -> Failure {

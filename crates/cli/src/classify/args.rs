@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
+use files::FileMode;
 use packet::Span;
 use session::classify::{By, StyledVerdicts};
 use session::duration::parse_duration;
@@ -80,6 +81,7 @@ pub struct ClassifyArguments {
 
 /// Where verdicts go, and how they look.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("written").args(["output", "pcapng"]).multiple(true))]
 pub struct ClassifyOutputArguments {
     /// Write to this file; its suffix sets the format (.csv, .jsonl, .parquet, .arrow)
     #[arg(short = 'o', long = "output", value_name = "FILE")]
@@ -93,6 +95,9 @@ pub struct ClassifyOutputArguments {
     /// Replace files that exist
     #[arg(long)]
     pub force: bool,
+    /// Permissions of files that are created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE", requires = "written")]
+    pub file_mode: Option<FileMode>,
 }
 
 impl ClassifyOutputArguments {
@@ -104,7 +109,8 @@ impl ClassifyOutputArguments {
     /// As other commands have them.
     pub(super) fn plain(&self) -> OutputArguments {
         let format = self.format.and_then(AnyFormat::plain);
-        OutputArguments { output: self.output.clone(), format, force: self.force }
+        let Self { output, force, file_mode, .. } = self;
+        OutputArguments { output: output.clone(), format, force: *force, file_mode: *file_mode }
     }
 }
 

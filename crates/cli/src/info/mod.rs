@@ -11,11 +11,13 @@ use engine::census::Census;
 use engine::columns::Columns;
 use engine::run::run_one;
 use session::reading::{Inputs, ReceiveOutcome};
+use session::run::{Acts, Jail};
 
 use crate::args::InfoArguments;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
+use crate::run::tell_line;
 use crate::summary;
 
 /// What one capture holds.
@@ -43,6 +45,7 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<Status, Failure> {
         Show::Table => None,
         Show::Rows(format) => Some(output::create(&arguments.output, format, row::SCHEMA)?),
     };
+    Jail::unless(arguments.input.no_jail, Acts::default()).enter(&inputs, tell_line);
     let captures = read(&inputs, sources);
     if let Some(rows) = &mut rows {
         let mut columns = Columns::new(row::SCHEMA);

@@ -7,7 +7,7 @@ use packet::Span;
 use session::duration::{parse_delay, parse_duration};
 use session::l4s::{L4sSettings, Target};
 
-use crate::args::{InputArguments, JailArguments, OutputArguments};
+use crate::args::{InputArguments, OutputArguments};
 
 /// Arguments of `wirelens l4s`.
 #[derive(Debug, Args)]
@@ -33,9 +33,6 @@ pub struct L4sArguments {
     /// Stop after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "interface")]
     pub duration: Option<Span>,
-    /// Whether rights are given up.
-    #[command(flatten)]
-    pub jail: JailArguments,
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,

@@ -34,13 +34,13 @@ pub(crate) fn run(arguments: &L4sArguments) -> Result<Status, Failure> {
     let mut inputs = inputs(arguments)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let interface = arguments.interface.clone();
-    let L4sArguments { input, duration, act, dry_run, jail, .. } = arguments;
+    let L4sArguments { input, duration, act, dry_run, .. } = arguments;
     let marking = interface
         .filter(|_| *act || *dry_run)
         .map(|interface| Marking { interface, is_dry_run: *dry_run });
     let application =
         |shown, marking| L4s::shown_by(settings.clone(), Arc::clone(&model), shown, marking);
-    let typed = Sources { input, live: None, duration: *duration, pace: None, jail: *jail };
+    let typed = Sources { input, live: None, duration: *duration, pace: None };
     let opened = alone::open(&mut inputs, typed, &application(None, None))?;
     if input.check {
         return Ok(Status::Fine);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use files::FileMode;
 use session::duration::parse_duration;
 use session::first::index::IndexBy as PacketIndexBy;
 
@@ -72,7 +73,7 @@ pub struct NprintArguments {
     /// Print the schema of the values, in order, with its hash, and read nothing
     #[arg(long, conflicts_with_all = [
         "read", "filter", "expression", "count", "snaplen", "threads", "seed", "check", "output",
-        "drop_duplicates", "format", "force", "index", "relative_timestamps", "absolute_timestamps", "all_ip",
+        "drop_duplicates", "format", "force", "index", "no_jail", "relative_timestamps", "absolute_timestamps", "all_ip",
         "idle_timeout", "active_timeout", "max_flows",
     ])]
     pub schema: bool,
@@ -128,6 +129,9 @@ pub struct NprintOutputArguments {
     /// Replace FILE if it exists
     #[arg(long, requires = "output")]
     pub force: bool,
+    /// Permissions of files that are created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE", requires = "output")]
+    pub file_mode: Option<FileMode>,
 }
 
 /// How rows are written.

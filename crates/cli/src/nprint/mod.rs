@@ -16,10 +16,12 @@ use model::{
 use session::first::{FlowsRequest, index};
 use session::flows::RunTotals;
 use session::reading::{Inputs, Needs, OpenSources, hash_seed};
+use session::run::{Acts, Jail};
 use session::summary::StageSummary;
 
 use crate::asked;
 use crate::failure::{Failure, Status};
+use crate::run::tell_line;
 use crate::summary;
 use args::{BitArguments, NprintArguments};
 use rows::{Rows, Shape};
@@ -56,12 +58,14 @@ pub(crate) fn run(arguments: &NprintArguments) -> Result<Status, Failure> {
     if arguments.input.check {
         return Ok(Status::Fine);
     }
+    let jail = Jail::unless(arguments.input.no_jail, Acts::default());
     if let Some(depth) = depth.filter(|_| arguments.sequences) {
         let (request, output) = (request(arguments), &arguments.output);
-        let done = sequences::run(request, &inputs, opened, output, depth)?;
+        let done = sequences::run(request, &inputs, opened, (output, jail), depth)?;
         return told(arguments, &inputs, &done);
     }
     let rows = Rows::create(&arguments.output, &shape)?;
+    jail.enter(&inputs, tell_line);
     if depth.is_some() {
         let done = flows::run(request(arguments), &inputs, opened, &subscription, rows)?;
         told(arguments, &inputs, &done)

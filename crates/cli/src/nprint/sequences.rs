@@ -7,10 +7,12 @@ use packet::Frame;
 use session::first::{FlowsRequest, compute, index};
 use session::flows::RunTotals;
 use session::reading::{Inputs, OpenSources};
+use session::run::Jail;
 
 use super::args::{NprintFormat, NprintOutputArguments};
 use super::rows::table;
 use crate::failure::Failure;
+use crate::run::tell_line;
 
 /// Values gathered in columns before they are handed on.
 const VALUES_PER_PIECE: usize = 1 << 18;
@@ -73,11 +75,12 @@ pub(super) fn run(
     request: FlowsRequest,
     inputs: &Inputs,
     opened: OpenSources,
-    arguments: &NprintOutputArguments,
+    (arguments, jail): (&NprintOutputArguments, Jail),
     depth: usize,
 ) -> Result<RunTotals, Failure> {
     let schema = schema(depth);
     let mut out = table(arguments, schema)?;
+    jail.enter(inputs, tell_line);
     let mut columns = Columns::new(schema);
     let rows_per_piece = (VALUES_PER_PIECE / schema.len()).max(1);
     let mut values = Vec::new();

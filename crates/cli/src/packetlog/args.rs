@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use files::FileMode;
 use packet::Span;
 use packetlog::calibration::Budget;
 use session::duration::parse_duration;
@@ -12,9 +13,7 @@ use session::packetlog::{
 };
 use session::written::parse_bytes;
 
-use crate::args::{
-    InputArguments, JailArguments, LiveArguments, OutputArguments, OutputFormat, choice,
-};
+use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, choice};
 
 /// Folder of a log, unless another is given.
 const FOLDER: &str = "packetlog";
@@ -141,9 +140,6 @@ pub struct CalibrateArguments {
     #[arg(long = "for", value_name = "DURATION", default_value = "1h", requires = "interface")]
     #[arg(value_parser = parse_calibration_time)]
     pub time: Span,
-    /// Whether rights are given up.
-    #[command(flatten)]
-    pub jail: JailArguments,
     /// Share of benign packets that may be marked, 0.1% to 50%
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = parse_budget)]
     pub budget: Budget,
@@ -153,6 +149,9 @@ pub struct CalibrateArguments {
     /// Replace FILE if it exists
     #[arg(long)]
     pub force: bool,
+    /// Permissions of the file that is created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE")]
+    pub file_mode: Option<FileMode>,
     /// Folder of a model of `wirelens train packetlog`, or the name of a shipped model
     #[arg(short = 'm', long, value_name = "DIR", default_value = "packetlog")]
     pub model: PathBuf,
@@ -368,6 +367,12 @@ pub struct QueryArguments {
     /// Replace FILE if it exists
     #[arg(long, requires = "write")]
     pub force: bool,
+    /// Permissions of the file that is created, such as 0640 for the group to read [default: 0600]
+    #[arg(long, value_name = "MODE", requires = "write")]
+    pub file_mode: Option<FileMode>,
+    /// Keep all rights while packets are read; without it only what the query needs
+    #[arg(long)]
+    pub no_jail: bool,
     /// Do not print what was found; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,

@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &CalibrateArguments) -> Result<Status, Failure> {
     let found = Inputs::find(&request, true, interrupt::control());
     let mut inputs = found.map_err(|error| asked::explain(error, &request))?;
     asked::spare(&inputs, [Some(output)])?;
-    let typed = Sources { input, live: None, duration, pace: None, jail: arguments.jail };
+    let typed = Sources { input, live: None, duration, pace: None };
     let opened = alone::open(&mut inputs, typed, &calibrator)?;
     if input.check {
         return Ok(Status::Fine);

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use capture::live::LiveSource;
+use files::FileMode;
 use session::packetlog::settings::Settings;
 use session::packetlog::{Ask, PacketModel, Packetlog, ReadError, read_calibration, read_model};
 use session::reading::OpenSources;
@@ -20,6 +21,9 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
             "--threads {threads}: packets are classified on one thread and written by another; \
              leave it out, or record each interface with its own command"
         )));
+    }
+    if arguments.files.group_readable {
+        FileMode::GROUP.ask();
     }
     let ask = ask(arguments)?;
     ask.check()?;

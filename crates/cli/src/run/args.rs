@@ -48,7 +48,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9417")]
     #[arg(value_parser = session::page::parse_listen)]
     pub page: Option<SocketAddr>,
-    /// On an interface: keep all rights while packets are read; without it only what the run needs
+    /// Keep all rights while packets are read; without it only what the run needs
     #[arg(long)]
     pub no_jail: bool,
     /// Check settings, models, inputs and filter, then exit

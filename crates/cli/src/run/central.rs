@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use server::{Mode, Server};
 use session::host::machine_name;
-use session::run::{CentralDoors, CentralRun, Doors, Jail, Plan};
+use session::run::{Acts, CentralDoors, CentralRun, Doors, Jail, Plan};
 
 use super::args::RunArguments;
 use super::{Begun, Beside, alerting, checked, page, stdout, stored, tell_line};
@@ -30,7 +30,7 @@ pub(super) fn run(
             clock: CLOCK,
             stdout,
             tell: Some(tell_line),
-            jail: Jail::Foreign,
+            jail: Jail::unless(arguments.no_jail, Acts::default()),
             warn: tell_line,
         },
         control: Arc::clone(&control),
@@ -39,7 +39,7 @@ pub(super) fn run(
         tell: tell_line,
     };
     let servers = plan.nats.iter().flat_map(|nats| nats.servers.clone()).collect();
-    let Some(central) = CentralRun::begin(&mut plan, &lent)? else { return Ok(Status::Fine) };
+    let Some(mut central) = CentralRun::begin(&mut plan, &lent)? else { return Ok(Status::Fine) };
     let facts = page::facts_of(Mode::Live, servers, central.packets());
     let Begun { server, alerts, history, .. } = match beside.begin(facts, tell_line) {
         Ok(begun) => begun,
@@ -48,6 +48,7 @@ pub(super) fn run(
             return Err(failure);
         }
     };
+    central.enter_jail();
     let packets = central.packets();
     let notices = Notices::with(Box::new(move || {
         let (received, dropped) = packets();

@@ -15,6 +15,7 @@ use std::thread;
 
 use alerts::Alerts;
 use bus::{Bus, BusError};
+use files::FileMode;
 use history::History;
 use server::{Facts, Mode, Server};
 use session::Host;
@@ -26,13 +27,12 @@ use session::published::NatsSettings;
 use session::reading::{Inputs, OpenSources};
 use session::run::{
     Acts, Again, Doors, InputSettings, Jail, NO_FILE, Plan, RunError, RunSettings, Session, USUAL,
-    example, read,
+    change_user, example, read,
 };
 use session::stored::HistorySettings;
 use session::toml_text::{Mistake, settings_text};
 use store::Store;
 
-use crate::args::JailArguments;
 use crate::asked;
 use crate::clock::{self, CLOCK};
 use crate::environment;
@@ -86,6 +86,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     }
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
+    plan.run.file_mode.unwrap_or_else(FileMode::asked).ask();
     if arguments.test_alerts {
         return alerting::test(&plan.alerts);
     }
@@ -97,11 +98,21 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     }
     let beside = Beside::of(&mut plan, arguments.view)?;
     if plan.sensors.is_some() {
+        if plan.run.user.is_some() {
+            return Err(Failure::usage(
+                "[run] user: [sensors] needs no rights; start it as that user",
+            ));
+        }
         return central::run(plan, beside, arguments);
     }
     let (inputs, opened) = open(&plan, arguments)?;
     if arguments.check {
         return Ok(checked(&plan, arguments));
+    }
+    if let Some(user) = &plan.run.user {
+        let acts = plan.applications.iter().map(|one| one.ready.acts());
+        let changed = change_user(user, &inputs, acts.fold(Acts::default(), Acts::and));
+        changed.map_err(|refusal| Failure::usage(format_args!("[run] {refusal}")))?;
     }
     pass(plan, (inputs, opened), beside, arguments, host)
 }
@@ -114,15 +125,6 @@ fn checked(plan: &Plan, arguments: &RunArguments) -> Status {
         eprintln!("{path}: valid: {}", names.join(", "));
     }
     Status::Fine
-}
-
-/// Whether rights are given up: those of captures are not.
-fn jail(arguments: &RunArguments, inputs: &Inputs) -> Result<Jail, Failure> {
-    if arguments.no_jail && inputs.interface.is_none() {
-        let why = "--no-jail: has no effect on captures; leave it out, or give an interface";
-        return Err(Failure::usage(why));
-    }
-    Ok(JailArguments { no_jail: arguments.no_jail }.jail(Acts::default()))
 }
 
 /// Reads to the end, together with the observers of the run.
@@ -140,7 +142,7 @@ fn pass(
     let is_quiet = arguments.quiet || arguments.view;
     let tell_events = (!arguments.quiet).then_some(tell);
     plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)?;
-    let jail = jail(arguments, &inputs)?;
+    let jail = Jail::unless(arguments.no_jail, Acts::default());
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events, jail, warn: tell };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
@@ -270,6 +272,7 @@ impl Beside {
 pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, String), Failure> {
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
+    plan.run.file_mode.unwrap_or_else(FileMode::asked).ask();
     plan.check_has_packets()?;
     let store = Store::new();
     plan.store = Some(Arc::clone(&store));
@@ -277,7 +280,8 @@ pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, S
     if inputs.interface.is_some() {
         return Err(Failure::usage("report: no captures; give them with -r"));
     }
-    let doors = Doors { clock: CLOCK, stdout, tell: None, jail: Jail::Foreign, warn: tell_line };
+    let jail = Jail::unless(arguments.no_jail, Acts::default());
+    let doors = Doors { clock: CLOCK, stdout, tell: None, jail, warn: tell_line };
     let session = Session::begin(plan, inputs, opened, doors, |_, _| {})?;
     let facts = page::facts(session.inputs(), true);
     let finished = session.run(|| None, tell_line)?;

@@ -9,6 +9,7 @@ use session::Host;
 
 use super::args::TestbedCommand;
 use crate::failure::{Failure, Status};
+use crate::host::checkout;
 use crate::python::Python;
 
 /// Folder that holds the library.
@@ -24,8 +25,8 @@ pub(super) fn run(command: &TestbedCommand, host: &Host) -> Result<Status, Failu
     let python = Python::find("testbed", host, library.as_deref().and_then(Path::parent));
     if library.is_none() && !python.has_module(PACKAGE)? {
         return Err(Failure::error(format_args!(
-            "testbed: its library, the Python package {PACKAGE}, was not found; wanted: {} in a \
-             folder above {}, or installed for {}, or its folder in {LIBRARY_SETTING}",
+            "testbed: its library, the Python package {PACKAGE}, was not found; wanted: {} in the \
+             clone where {} was built, or installed for {}, or its folder in {LIBRARY_SETTING}",
             Path::new(LIBRARY_FOLDER).join(PACKAGE).display(),
             program.display(),
             python.path().display(),
@@ -110,8 +111,8 @@ fn library(program: &Path) -> Result<Option<PathBuf>, Failure> {
             folder.display()
         )));
     }
-    let above = program.ancestors().skip(1).map(|folder| folder.join(LIBRARY_FOLDER));
-    Ok(above.into_iter().find(|folder| holds_library(folder)))
+    let cloned = checkout(program).map(|root| root.join(LIBRARY_FOLDER));
+    Ok(cloned.filter(|folder| holds_library(folder)))
 }
 
 fn holds_library(folder: &Path) -> bool {
@@ -158,18 +159,17 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_library_above_the_program_is_found() {
+    fn the_library_of_a_clone_is_found_and_none_further_up() {
         let root = tempfile::tempdir().unwrap();
-        let library = root.path().join("testbed");
-        std::fs::create_dir_all(library.join(PACKAGE)).unwrap();
-        std::fs::write(library.join(PACKAGE).join("__main__.py"), "").unwrap();
-        let program = root.path().join("target/release/wirelens");
-        let above = |program: &Path| {
-            let mut above = program.ancestors().skip(1).map(|folder| folder.join(LIBRARY_FOLDER));
-            above.find(|folder| holds_library(folder))
+        let made = |name: &str| {
+            std::fs::create_dir_all(root.path().join(name).parent().unwrap()).unwrap();
+            std::fs::write(root.path().join(name), "").unwrap();
+            root.path().join(name)
         };
-        assert_eq!(above(&program), Some(library.clone()));
-        assert_eq!(above(Path::new("/usr/bin/wirelens")), None);
+        made("testbed/wirelens_testbed/__main__.py");
+        let (built, copied) = (made("target/release/wirelens"), made("x/bin/wirelens"));
+        assert_eq!(library(&built).unwrap(), Some(root.path().join("testbed")));
+        assert_eq!(library(&copied).unwrap(), None);
         let python = Python::find("testbed", &Host::Program, Some(root.path()));
         assert_eq!(python.path(), Path::new("python3"));
     }

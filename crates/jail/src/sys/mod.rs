@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod tests;
+mod user;
 
 use std::ffi::CString;
 use std::io;
@@ -14,6 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use seccompiler::BpfProgram;
+
+pub(crate) use user::{change_user, user, user_named};
 
 /// How often it is looked whether a thread has entered, and how many times at most: a second.
 const LOOK_EVERY: Duration = Duration::from_micros(200);

@@ -22,6 +22,8 @@ use crate::own::{Access, create_own, is_none_of_ours, open_own_to_write};
 
 /// The end of the name of a file that is being made.
 const PARTIAL: &str = ".partial";
+/// What a recorder locks, see [`FolderLock`].
+const LOCK_NAME: &str = "recorder.lock";
 
 /// What was repaired.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -50,25 +52,32 @@ const LOCK_TRY_COUNT: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A folder that no other process records to or repairs, until the value is dropped or the process
-/// dies.
+/// dies. A file is locked, which other users cannot open: the folder itself could be locked by
+/// any user who may read the log.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
-    _folder: File,
+    _held: File,
 }
 
 impl FolderLock {
     /// Locks a folder that is there.
     pub(crate) fn new(folder: &Path) -> Result<Self, LogError> {
-        let wrong = |error| LogError::new(folder, error);
-        let handle = File::open(folder).map_err(wrong)?;
+        let path = folder.join(LOCK_NAME);
+        let opened = files::open_lock(&path).or_else(|error| match error.kind() {
+            // Nothing is recorded there.
+            io::ErrorKind::ReadOnlyFilesystem => File::open(folder),
+            _ => Err(error),
+        });
+        let held = opened.map_err(|error| LogError::new(&path, error))?;
         for _ in 0..LOCK_TRY_COUNT {
-            match handle.try_lock() {
+            match held.try_lock() {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
                 // A file system without locks is used without.
-                Ok(()) | Err(TryLockError::Error(_)) => return Ok(Self { _folder: handle }),
+                Ok(()) | Err(TryLockError::Error(_)) => return Ok(Self { _held: held }),
             }
         }
-        Err(wrong(io::Error::new(io::ErrorKind::ResourceBusy, "another recorder is running here")))
+        let busy = io::Error::new(io::ErrorKind::ResourceBusy, "another recorder is running here");
+        Err(LogError::new(folder, busy))
     }
 }
 

@@ -1,17 +1,17 @@
 //! How bytes get to the disk: plainly, or around the page cache with several writes on their way.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::OFlags;
+use files::FileMode;
 
 use super::chunk::Block;
 use super::options::Direct;
 use crate::index::ALIGNMENT;
-use crate::own::{Access, creating};
+use crate::own::Access;
 use crate::uring::{Ring, Ticket};
 
 /// Where chunks are written. What is not a plain disk, such as one that is slow on purpose, is
@@ -82,9 +82,12 @@ impl Way {
         if self.is_direct() { DEPTH } else { 1 }
     }
 
-    /// How a file for it is opened.
-    pub(super) fn open_options(&self, access: Access) -> OpenOptions {
-        creating(access, if self.is_direct() { OFlags::DIRECT } else { OFlags::empty() })
+    /// Makes a file for it.
+    pub(super) fn create(&self, path: &Path, access: Access) -> io::Result<File> {
+        if self.is_direct() {
+            return files::create_direct(path, access.mode());
+        }
+        files::create(path, access.mode())
     }
 
     /// Begins to write the first `len` bytes of a block.
@@ -130,7 +133,7 @@ impl Way {
 fn probe(mut ring: Ring, folder: &Path) -> io::Result<Ring> {
     let path = folder.join(format!("probe-{}.partial", std::process::id()));
     let _ = std::fs::remove_file(&path);
-    let result = creating(Access::Owner, OFlags::DIRECT).open(&path).and_then(|file| {
+    let result = files::create_direct(&path, FileMode::OWNER).and_then(|file| {
         let file = Arc::new(file);
         let block = Block::new(ALIGNMENT, Block::UNNUMBERED);
         let ticket = ring.begin(file, block, ALIGNMENT, 0).map_err(|(_, error)| error)?;

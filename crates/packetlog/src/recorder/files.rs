@@ -47,7 +47,7 @@ impl OpenFile {
         access: Access,
     ) -> io::Result<Self> {
         let open = |suffix| create_own(&name.path(folder, suffix), access);
-        let data = Arc::new(way.open_options(access).open(name.path(folder, FILE_SUFFIX))?);
+        let data = Arc::new(way.create(&name.path(folder, FILE_SUFFIX), access)?);
         let made = open(INDEX_SUFFIX).and_then(|index| Ok((index, open(KEYS_SUFFIX)?)));
         let (index, keys) = made.inspect_err(|_| delete_files(folder, &name))?;
         Ok(Self {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::{io, process, thread};
 
 use engine::run::Control;
+use files::FileMode;
 use pyo3::prelude::*;
 use session::Host;
 use session::application::Site;
@@ -90,6 +91,11 @@ impl RunOptions {
         };
         let run = RunSettings { threads, ..plan.run.clone() };
         run.check(&plan.input).map_err(refused)?;
+        if run.user.is_some() {
+            let why = "[run] user: this process is Python's; use `wirelens run`, or leave it out";
+            return Err(Refusal::new(Kind::Option, why));
+        }
+        run.file_mode.unwrap_or(FileMode::OWNER).ask();
         plan.run = run;
         Ok(plan)
     }

@@ -1,10 +1,11 @@
 //! What happened to a recorder, as lines of JSON.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use files::FileMode;
 use packetlog::manager::{Cause, Decision};
 use packetlog::own::{Access, append_own};
 use serde_json::{Map, Value, json};
@@ -43,14 +44,14 @@ fn ends_torn(path: &Path, file: &File) -> io::Result<bool> {
 fn open(path: &Path, of_log: Option<Access>) -> io::Result<File> {
     match of_log {
         Some(access) => append_own(path, access),
-        None => OpenOptions::new().create(true).append(true).open(path),
+        None => files::append(path, FileMode::asked()),
     }
 }
 
 impl Events {
     /// Adds to a file.
-    /// One in a log's folder, for whoever may read the log, is never reached by a link; one that a
-    /// user names may be whatever that name is.
+    /// One in a log's folder is for those who may read the log; one that a user names may be a pipe
+    /// or device as well. Neither is reached by a link.
     pub fn append(
         path: &Path,
         of_log: Option<Access>,

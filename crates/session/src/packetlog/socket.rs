@@ -7,8 +7,8 @@ use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use engine::run::spawn_free;
+use files::FileMode;
 use serde_json::{Value, json};
 
 use super::LogError;
@@ -49,9 +50,8 @@ impl Socket {
         if fs::symlink_metadata(&path).is_ok_and(|file| file.file_type().is_socket()) {
             fs::remove_file(&path).map_err(refused)?;
         }
-        let listener = UnixListener::bind(&path).map_err(refused)?;
-        // Whoever owns the log; nobody else is to change what it keeps.
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(refused)?;
+        // Only the owner of the log changes what it keeps.
+        let listener = files::listen(&path, FileMode::OWNER).map_err(refused)?;
         let held = UnixStream::from(OwnedFd::from(listener.try_clone().map_err(refused)?));
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&is_over);

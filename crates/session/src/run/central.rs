@@ -13,6 +13,7 @@ use packet::Span;
 use store::{Store, TableLimits};
 use toml::de::DeTable;
 
+use super::jailed::RunJail;
 use super::outlets::{RowsTo, finish_rows, open_rows};
 use super::plan::{AppPlan, Plan, table_of};
 use super::session::{Doors, PendingWriters, RunError, wrong_rows};
@@ -102,6 +103,8 @@ pub(super) fn tables(planned: &[AppPlan], is_central: bool) -> Vec<(&'static str
 pub struct CentralRun {
     central: Central,
     writers: Vec<OutletWriter>,
+    /// Entered once everything is open, and what it has to say.
+    jail: Option<(RunJail, fn(&str))>,
 }
 
 /// What a run of sensors is lent.
@@ -128,6 +131,7 @@ impl CentralRun {
         let Some((settings, nats)) = plan.sensors.as_ref().zip(plan.nats.as_ref()) else {
             return Ok(None);
         };
+        let jail = Some((RunJail::of(plan, None, lent.doors), lent.tell));
         let options = options(settings, nats, lent);
         let store = plan.store.get_or_insert_with(Store::new);
         let (mut begun, mut tables) = (PendingWriters(Vec::new()), Vec::new());
@@ -141,7 +145,14 @@ impl CentralRun {
         tables.push(CentralTable { name: String::from(alerts::TABLE), schema, put });
         let central = Central::begin(options, tables, store);
         let central = central.map_err(|error| RunError::Refused(Refusal::of("[nats]", error)))?;
-        Ok(Some(Self { central, writers: std::mem::take(&mut begun.0) }))
+        Ok(Some(Self { central, writers: std::mem::take(&mut begun.0), jail }))
+    }
+
+    /// Enters the jail: what observers of the run need has to be open as well.
+    pub fn enter_jail(&mut self) {
+        if let Some((jail, mut tell)) = self.jail.take() {
+            jail.enter(&mut tell);
+        }
     }
 
     /// Packets of all sensors so far: received, and dropped.
@@ -157,7 +168,7 @@ impl CentralRun {
 
     /// Ends without files: the run did not begin.
     pub fn abandon(self) {
-        let Self { central, writers } = self;
+        let Self { central, writers, .. } = self;
         let _ = central.end();
         writers.into_iter().for_each(OutletWriter::abandon);
     }
@@ -167,7 +178,7 @@ impl CentralRun {
     /// # Errors
     /// [`RunError`]: rows could not be written.
     pub fn end(self, store: Option<&Store>) -> Result<CentralCounts, RunError> {
-        let Self { central, writers } = self;
+        let Self { central, writers, .. } = self;
         let counts = central.end();
         let mut failure = None;
         finish_rows(writers, &mut failure);

@@ -31,6 +31,10 @@ read = [\"capture.pcap\"]
 # seed = 1
 # Threads to read captures; rows do not depend on it [default: one per core].
 # threads = 2
+# Permissions of the files that are created: 0640 if the group is to read them.
+# file-mode = \"0600\"
+# The user that the run has once its interfaces are open; outputs are that user's.
+# user = \"wirelens\"
 # Faults (panics) after which an application ends; each costs it a piece of packets.
 # faults-max = 10
 # The folder for packets of such pieces; \"\" for none. docs/guide/faults.md

@@ -1,9 +1,10 @@
-//! The jail of a live run: entered here alone, so that no front end and no command can forget it.
+//! The jail of a run: entered here alone, so that no front end and no command can forget it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use alerts::NotifyKind;
+use capture::Input;
 use capture::live::Latency;
 pub use jail::Acts;
 use jail::{JailReport, Needs};
@@ -13,8 +14,9 @@ use super::plan::Plan;
 use super::quarantine;
 use super::session::Doors;
 use crate::reading::{Inputs, Interface};
+use crate::refusal::Refusal;
 
-/// Whether a run on an interface gives up what it no longer needs, before its first packet.
+/// Whether a run gives up what it no longer needs, before its first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Jail {
     /// It does; and what it changes outside of this process besides what its applications say.
@@ -23,6 +25,65 @@ pub enum Jail {
     Refused,
     /// The process is not ours, as in Python: what else it does is not known here.
     Foreign,
+}
+
+impl Jail {
+    /// Unless a user wants none.
+    #[must_use]
+    pub const fn unless(is_refused: bool, acts: Acts) -> Self {
+        if is_refused { Self::Refused } else { Self::Enter(acts) }
+    }
+
+    /// Enters it for a command that reads these captures by itself and writes to files that are
+    /// open. `tell` prints what a user has to know.
+    pub fn enter(self, inputs: &Inputs, tell: fn(&str)) {
+        self.enter_with(Needs { read_again: captures(inputs), ..Needs::default() }, tell);
+    }
+
+    /// The same, for one that reads the files of a folder, such as a log.
+    pub fn enter_for_folder(self, folder: &Path, tell: fn(&str)) {
+        let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
+        let read_again = [folder.to_owned()].into_iter().chain(files).collect();
+        self.enter_with(Needs { read_again, ..Needs::default() }, tell);
+    }
+
+    /// The same, for one that makes connections, and reads no files.
+    pub fn enter_with_network(self, tell: fn(&str)) {
+        self.enter_with(Needs { has_network: true, ..Needs::default() }, tell);
+    }
+
+    fn enter_with(self, needs: Needs, mut tell: fn(&str)) {
+        RunJail { jail: self, needs, quarantine: None, tell_more: None }.enter(&mut tell);
+    }
+}
+
+/// Captures, of which some are opened when those before them end, or a second time.
+fn captures(inputs: &Inputs) -> Vec<PathBuf> {
+    let path = |input: &Input| match input {
+        Input::File(path) => Some(path.clone()),
+        Input::Stdin => None,
+    };
+    inputs.resolved.inputs.iter().filter_map(path).collect()
+}
+
+/// Changes to the user that a run has from here on: its sources are open, its outputs are not, so
+/// that they are that user's.
+///
+/// # Errors
+/// A refusal about the key `user`: a run that needs rights until its end cannot give them up.
+pub fn change_user(name: &str, inputs: &Inputs, acts: Acts) -> Result<(), Refusal> {
+    let Some(interface) = &inputs.interface else {
+        let told = "captures need no rights: run the command as that user (sudo -u NAME)";
+        return Err(Refusal::of("user", told));
+    };
+    let needed = [
+        (acts != Acts::default(), "taps and actions need rights until the end"),
+        (interface.options.latency == Latency::Low, "a low latency needs CAP_SYS_NICE"),
+    ];
+    if let Some((_, why)) = needed.into_iter().find(|(is_needed, _)| *is_needed) {
+        return Err(Refusal::of("user", format_args!("{name:?}: {why}; leave one of them out")));
+    }
+    jail::change_user(name).map_err(|error| Refusal::of("user", error))
 }
 
 /// Of the run that is about to begin.
@@ -36,12 +97,14 @@ pub(super) struct RunJail {
 }
 
 impl RunJail {
-    /// What a plan needs after its first packet; nothing is given up where captures are read.
-    pub(super) fn of(plan: &Plan, inputs: &Inputs, doors: Doors) -> Self {
+    /// What a plan needs after its first packet, or row of a sensor.
+    pub(super) fn of(plan: &Plan, inputs: Option<&Inputs>, doors: Doors) -> Self {
         let Doors { tell: tell_more, jail, .. } = doors;
-        let jail = if inputs.interface.is_some() { jail } else { Jail::Foreign };
+        let interface = inputs.and_then(|inputs| inputs.interface.as_ref());
+        // What a run on captures keeps is of no weight to those who read its rows.
+        let tell_more = tell_more.filter(|_| interface.is_some());
         let low = |interface: &Interface| interface.options.latency == Latency::Low;
-        let is_realtime = inputs.interface.as_ref().is_some_and(low);
+        let is_realtime = interface.is_some_and(low);
         let acts = plan.applications.iter().map(|one| one.ready.acts());
         let typed = if let Jail::Enter(acts) = jail { acts } else { Acts::default() };
         let acts = acts.fold(typed, Acts::and);
@@ -56,7 +119,8 @@ impl RunJail {
             plan.nats.is_some() || !urls.is_empty() || notify.iter().any(|to| !is_file(to.kind));
         let history = plan.history.iter().map(|history| history.folder.clone());
         let written = outputs.into_iter().chain(logs).chain(alerted).chain(history).collect();
-        let read_again = named(plan);
+        let mut read_again = named(plan);
+        read_again.extend(inputs.map(captures).unwrap_or_default());
         let needs = Needs { written, read_again, has_network, is_realtime, has_ring, acts };
         Self { jail, needs, quarantine: plan.run.quarantine.clone(), tell_more }
     }

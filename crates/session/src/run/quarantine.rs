@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use engine::flow::pass::{Fault, Piece};
+use files::FileMode;
 use packet::Frame;
 use packet::file::Interface;
-use packetlog::own::{Access, create_folder, create_own};
 
 use crate::application::{Count, Counting};
 use crate::copied::CaptureBuffer;
@@ -61,7 +61,7 @@ pub(super) fn ready(named: Option<&Path>) -> Option<PathBuf> {
     let folder = named.unwrap_or(Path::new(FOLDER));
     if named.is_some() && !folder.as_os_str().is_empty() {
         // Where it fails, the first piece that finds no folder says so.
-        let _ = create_folder(folder, Access::Owner);
+        let _ = files::create_folder(folder, FileMode::OWNER);
     }
     folder.is_dir().then(|| folder.to_owned())
 }
@@ -108,7 +108,7 @@ impl Quarantine {
         let folder = self.folder.as_deref().ok_or(NotKept::NotWanted)?;
         let capture = capture(application, fault, piece)?;
         let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        create_folder(folder, Access::Owner)?;
+        files::create_folder(folder, FileMode::OWNER)?;
         check_own(folder)?;
         let (file_count, byte_count) = held(folder)?;
         let is_fitting = byte_count.saturating_add(capture.len() as u64) <= BYTES_MAX;
@@ -117,7 +117,7 @@ impl Quarantine {
         }
         for number in 1..=FILES_MAX {
             let path = folder.join(format!("fault-{number:02}-{application}.pcapng"));
-            match create_own(&path, Access::Owner) {
+            match files::create(&path, FileMode::OWNER) {
                 Ok(mut file) => {
                     let mut capture = capture;
                     capture.write(&mut file)?;

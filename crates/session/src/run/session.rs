@@ -48,7 +48,7 @@ pub struct Doors {
     pub stdout: fn() -> io::Result<File>,
     /// Prints messages for users, if they want them; a line each.
     pub tell: Option<fn(&str)>,
-    /// Whether a run on an interface enters a jail before its first packet.
+    /// Whether a run enters a jail before its first packet.
     pub jail: Jail,
     /// Prints what users have to know, whether they want messages or not; a line each.
     pub warn: fn(&str),
@@ -251,7 +251,7 @@ impl Session {
         announce: impl FnOnce(&OpenSources, &Inputs),
     ) -> Result<Self, RunError> {
         let request = plan.request();
-        let jail = RunJail::of(&plan, &inputs, doors);
+        let jail = RunJail::of(&plan, Some(&inputs), doors);
         let Plan { input, run, applications, rules, wants, tables, networks, store, .. } = plan;
         let escalations = plan.escalations;
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));

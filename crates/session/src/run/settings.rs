@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use engine::flow::pass::Drill;
+use files::FileMode;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::input::InputSettings;
@@ -16,6 +17,11 @@ pub struct RunSettings {
     pub seed: Option<u64>,
     /// Threads for captures; one per core where it is left out.
     pub threads: Option<u16>,
+    /// Permissions of files that are created.
+    #[serde(deserialize_with = "file_mode")]
+    pub file_mode: Option<FileMode>,
+    /// The user that the run has once its interfaces are open.
+    pub user: Option<String>,
     /// Panics after which an application ends.
     pub faults_max: Option<u32>,
     /// The folder for packets by which an application panicked; blank for none.
@@ -43,6 +49,10 @@ impl RunSettings {
         if self.faults_max == Some(0) {
             return Err(("faults-max", String::from("faults-max = 0; wanted: 1 or more")));
         }
+        if let Some(user) = self.user.as_ref().filter(|_| !input.is_live()) {
+            let told = "has no effect without an interface; run the command as that user instead";
+            return Err(("user", format!("user = {user:?} {told}")));
+        }
         let Some(threads) = self.threads else { return Ok(()) };
         let idle = match input {
             _ if input.is_live() => "an interface, which is read by one thread",
@@ -67,6 +77,11 @@ impl RunSettings {
             Err(("simulate", message))
         })
     }
+}
+
+fn file_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<FileMode>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(de::Error::custom)
 }
 
 impl SimulationSettings {
@@ -105,6 +120,17 @@ impl<'de> Deserialize<'de> for SimulationSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn permissions_are_read_and_a_user_needs_an_interface() {
+        let read = |text: &str| toml::from_str::<RunSettings>(text);
+        let run = read("file-mode = \"0640\"\nuser = \"x\"").unwrap();
+        assert_eq!(run.file_mode.map(FileMode::file), Some(0o640));
+        let live = InputSettings { interface: vec![String::from("eth0")], ..Default::default() };
+        assert_eq!(run.check(&live), Ok(()));
+        assert_eq!(run.check(&InputSettings::default()).unwrap_err().0, "user");
+        assert!(read("file-mode = 640").is_err() && read("file-mode = \"0777\"").is_err());
+    }
 
     #[test]
     fn faults_are_asked_for_by_application_and_packet() {

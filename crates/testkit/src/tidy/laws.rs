@@ -24,6 +24,26 @@ pub const UNSAFE_ADDRESSES: &[&str] = &[
 /// developers run.
 pub const DOORS: &[&str] = &["crates/cli/", "crates/python/", "crates/testkit/", "bench/", "fuzz/"];
 
+/// What makes a file, a folder or a socket: `files` does, so that it is private and no link leads
+/// elsewhere.
+const FILE_MAKERS: &[&str] = &[
+    "File::create",
+    "File::create_new",
+    "File::options",
+    "OpenOptions::new",
+    "DirBuilder::new",
+    "fs::write",
+    "fs::copy",
+    "fs::create_dir",
+    "fs::create_dir_all",
+    "UnixListener::bind",
+];
+
+/// Where files are made by other rules: `files` itself, traffic that the testbed makes, and what
+/// only developers run.
+const FILE_PLACES: &[&str] =
+    &["crates/files/", "crates/testbed/", "crates/testkit/", "bench/", "fuzz/"];
+
 /// What only a door may write.
 const DOOR_WORDS: &[&str] = &[
     "print!",
@@ -129,13 +149,31 @@ pub fn doors(files: &[File]) -> Vec<Finding> {
     })
 }
 
+/// Only `files` makes files, folders and sockets.
+#[must_use]
+pub fn file_maker(files: &[File]) -> Vec<Finding> {
+    lines_outside(files, FILE_PLACES, |line| {
+        let word = FILE_MAKERS.iter().find(|word| has_word(line, word))?;
+        Some((format!("`{word}`"), "a call of the crate `files`".to_owned()))
+    })
+}
+
 /// What `check` says of the lines of code outside doors and tests: seen and wanted.
 fn in_house_lines(
     files: &[File],
     check: impl Fn(&str) -> Option<(String, String)>,
 ) -> Vec<Finding> {
+    lines_outside(files, DOORS, check)
+}
+
+/// The same of the lines outside these places and tests.
+fn lines_outside(
+    files: &[File],
+    places: &[&str],
+    check: impl Fn(&str) -> Option<(String, String)>,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in rust(files).filter(|file| !is_at_any(file, DOORS) && !is_test_or_build(file)) {
+    for file in rust(files).filter(|file| !is_at_any(file, places) && !is_test_or_build(file)) {
         for (number, line) in lines_before_tests(&mask_rust(file.text().unwrap_or_default())) {
             findings
                 .extend(check(line).map(|(seen, wanted)| Finding::new(file, number, seen, wanted)));
@@ -227,6 +265,18 @@ mod tests {
         assert_eq!(found(lint_silenced, "crates/engine/src/a.rs", text), 1);
         assert_eq!(found(lint_silenced, "crates/cli/src/a.rs", text), 0);
         assert_eq!(found(lint_silenced, "crates/engine/src/a.rs", "#[allow(clippy::too_many)]"), 0);
+    }
+
+    #[test]
+    fn files_that_are_made_elsewhere_are_found() {
+        for line in ["File::create(path)", "std::fs::write(path, x)", "UnixListener::bind(path)"] {
+            assert_eq!(found(file_maker, "crates/alerts/src/a.rs", line), 1, "{line}");
+            assert_eq!(found(file_maker, "crates/cli/src/a.rs", line), 1, "{line}");
+            assert_eq!(found(file_maker, "crates/files/src/a.rs", line), 0, "{line}");
+            assert_eq!(found(file_maker, "crates/alerts/tests/a.rs", line), 0, "{line}");
+        }
+        assert_eq!(found(file_maker, "crates/cli/src/a.rs", "File::open(path)"), 0);
+        assert_eq!(found(file_maker, "crates/cli/src/a.rs", "UnixListener::bind_addr(name)"), 0);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 pub(super) mod args;
 
-use std::fs::OpenOptions;
 use std::io::{self, IsTerminal as _, Write};
 
+use files::FileMode;
 use session::application::Acts;
 use session::cca::act::{self, Act, ActError, ActSettings, By, Machine};
 
@@ -60,7 +60,7 @@ fn events(
         let is_told = !(has_view && io::stderr().is_terminal());
         return Ok(is_told.then(|| Box::new(StandardError) as Box<dyn Write + Send>));
     };
-    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file = files::append(path, FileMode::asked());
     let file = file.map_err(|error| Failure::error(format_args!("{}: {error}", path.display())))?;
     Ok(Some(Box::new(file)))
 }

@@ -8,6 +8,7 @@ mod log;
 use std::collections::HashMap;
 use std::path::Path;
 
+use files::FileMode;
 use names::dns::RecordType;
 use packet::Timestamp;
 use sink::OutputError;
@@ -133,7 +134,7 @@ impl Zeek {
         force: bool,
         added: ExtraColumns,
     ) -> Result<Self, RowsError> {
-        std::fs::create_dir_all(folder)
+        files::create_folder(folder, FileMode::asked())
             .map_err(|source| OutputError::Create { path: folder.to_owned(), source })?;
         let log = |path, own: &[Column]| -> Result<Log, RowsError> {
             let columns = IDENTITY.iter().chain(own).copied().collect();

@@ -1,0 +1,107 @@
+//! Folders.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use crate::FileMode;
+
+/// Makes a folder with those above it, where they are not there.
+///
+/// # Errors
+/// What the system says.
+pub fn create_folder(folder: &Path, mode: FileMode) -> io::Result<()> {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.is_dir();
+    let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    missing.into_iter().rev().try_for_each(|folder| create_one(folder, mode))
+}
+
+fn create_one(folder: &Path, mode: FileMode) -> io::Result<()> {
+    match DirBuilder::new().mode(FileMode::OWNER.folder()).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        Ok(()) if mode != FileMode::OWNER => {
+            let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits().cast_signed();
+            let made = OpenOptions::new().read(true).custom_flags(flags).open(folder)?;
+            made.set_permissions(fs::Permissions::from_mode(mode.folder()))
+        }
+        made => made,
+    }
+}
+
+/// The user of this process.
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whether a file, or a link as such, belongs to this process's user, to root or to this owner,
+/// and not all users may change it: what may be taken as part of the program.
+#[must_use]
+pub fn is_of(path: &Path, owner: u32) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| {
+        let is_changeable = !found.is_symlink() && found.mode() & 0o002 != 0;
+        [owner, user(), 0].contains(&found.uid()) && !is_changeable
+    })
+}
+
+/// Refuses to write into what another user put in a folder such as `/tmp`: that user may read it.
+/// The kernel refuses the same where `fs.protected_regular` is 1, of files that it may create.
+pub(crate) fn check_owner(file: &File, path: &Path) -> io::Result<()> {
+    const STICKY_FOR_ALL: u32 = 0o1002;
+    let owner = file.metadata()?.uid();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = fs::metadata(folder.unwrap_or(Path::new(".")))?;
+    let is_shared = folder.mode() & STICKY_FOR_ALL == STICKY_FOR_ALL;
+    if !is_shared || owner == user() || owner == folder.uid() {
+        return Ok(());
+    }
+    let text = "it belongs to another user, in a folder where all users may put files; give \
+                another name, or a folder of your own";
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{chown, symlink};
+
+    use super::*;
+
+    fn mode_of(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    #[test]
+    fn folders_are_made_with_those_above_and_what_exists_keeps_its_mode() {
+        let home = tempfile::tempdir().unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        create_folder(&home.path().join("a/b"), FileMode::OWNER).unwrap();
+        create_folder(&home.path().join("a/c/d"), FileMode::GROUP).unwrap();
+        let modes = ["", "a", "a/b", "a/c", "a/c/d"].map(|name| mode_of(&home.path().join(name)));
+        assert_eq!(modes, [0o755, 0o700, 0o700, 0o750, 0o750]);
+        create_folder(&home.path().join("a/b"), FileMode::GROUP).unwrap();
+        assert_eq!(mode_of(&home.path().join("a/b")), 0o700);
+        fs::write(home.path().join("file"), "").unwrap();
+        assert!(create_folder(&home.path().join("file/x"), FileMode::OWNER).is_err());
+    }
+
+    #[test]
+    fn what_everybody_may_change_belongs_to_none() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(is_of(&file, user()) && !is_of(&home.path().join("none"), user()));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(!is_of(&file, user()));
+        symlink(&file, home.path().join("link")).unwrap();
+        assert!(is_of(&home.path().join("link"), user()));
+        // Only root can try it: the tests of the repository also run as other users.
+        if user() == 0 {
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+            chown(&file, Some(65_534), None).unwrap();
+            assert!(!is_of(&file, 0) && is_of(&file, 65_534));
+        }
+    }
+}
