@@ -435,7 +435,21 @@ impl FlowTable {
             let class = if is_settled(hot) { Class::Settled } else { Class::Unanswered };
             (class, hot.last.plus(self.options.idle_timeout))
         };
-        (class, if hot.is_unstamped() { Timestamp::MAX } else { deadline })
+        let deadline = match (hot.is_unstamped(), cold.since == Timestamp::UNKNOWN) {
+            (false, _) => deadline,
+            (true, true) => Timestamp::MAX,
+            (true, false) => cold.since.plus(self.options.idle_timeout),
+        };
+        (class, deadline)
+    }
+
+    /// A flow without stamps waits for one for an idle time-out of the time that others have, from
+    /// the first mark at which there is any. So marks do not look at it again and again.
+    fn wait_for_stamp(&mut self, slot: u32, time: Timestamp) {
+        let (Some(hot), Some(cold)) = (self.hot.get(slot), self.cold.get_mut(slot)) else { return };
+        if hot.is_unstamped() && cold.since == Timestamp::UNKNOWN {
+            cold.since = time;
+        }
     }
 
     /// Ends the flows whose deadlines are well before `watermark`, and the
@@ -460,12 +474,13 @@ impl FlowTable {
     }
 
     fn end_or_link(&mut self, slot: u32, partition: usize, time: Timestamp) {
+        self.wait_for_stamp(slot, time);
         let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else { return };
         let (class, deadline) = self.deadline(&hot, &cold);
         if deadline > time {
             self.wheel.link(&mut self.cold, slot, partition, class, deadline);
         } else {
-            self.end(slot, self.reason(&hot), false);
+            self.end(slot, self.reason_at(&hot, time), false);
         }
     }
 

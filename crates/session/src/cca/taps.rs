@@ -231,7 +231,8 @@ pub struct TapOutcome {
 impl TapOutcome {
     fn of(tap: &cca::Tap) -> Self {
         let counts = tap.counts();
-        let keyed = counts.taken + counts.left_out;
+        // Those of flows for which there was no place are reported as such.
+        let keyed = counts.taken + counts.left_out + counts.no_place;
         let lines = match counts.out_of_window {
             0 => String::new(),
             count => format!("cca: {count} {BEGUN_AGAIN}\n"),

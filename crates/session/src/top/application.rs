@@ -188,16 +188,26 @@ impl<G: TopGrouping> Out<G> {
         }
     }
 
-    fn close(self, outcome: Outcome, late: u64, forgotten: u64) -> Result<Closing, Refusal> {
+    fn close(
+        self,
+        outcome: Outcome,
+        (late, epochs): (u64, u64),
+        forgotten: u64,
+    ) -> Result<Closing, Refusal> {
         let shown = shown(late, self.refused.packets, forgotten);
         let Self { refused, refusal, .. } = self;
-        let lines = match forgotten {
+        let mut lines = match forgotten {
             0 => String::new(),
             count => format!(
                 "top: the source of {count} flows was evicted to bound memory; if they resume, it \
                  is the sender of the next packet\n"
             ),
         };
+        if epochs > 0 {
+            lines.push_str(&format!(
+                "top: {epochs} steps back of the clock by 120 s or more: windows begin again\n"
+            ));
+        }
         let closing = Closing {
             outcome,
             key: G::KEY,
@@ -261,7 +271,7 @@ impl<G: TopGrouping + 'static> Watcher for Whole<G> {
         let Self { stage, mut out } = *self;
         let (groups, outcome) = stage.finish();
         out.put(None, &groups);
-        out.close(outcome, 0, 0)
+        out.close(outcome, (0, 0), 0)
     }
 }
 
@@ -344,7 +354,8 @@ impl<G: TopGrouping + 'static> Watcher for WindowSums<G> {
         self.closed.push(self.owner.on_mark(last));
         self.put();
         let Self { extract, forgotten, out, .. } = *self;
+        let epochs = extract.epochs();
         let (outcome, late) = extract.finish();
-        out.close(outcome, late, forgotten)
+        out.close(outcome, (late, epochs), forgotten)
     }
 }

@@ -89,15 +89,16 @@ impl Sums {
         sums.entry(name).or_default().fold(&tally);
     }
 
-    /// Hands on the windows that no packet can change any more.
+    /// Hands on the windows that no packet can change any more: with an epoch
+    /// ([`packet::event_time`]) all of them.
     fn put(&mut self, mark: FlowMark) {
-        let is_last = mark.kind == MarkKind::Last;
+        let is_all = mark.kind != MarkKind::Tick;
         while let Some(entry) = self.windows.first_entry() {
             let window = self.settings.window.unwrap_or_default();
             let is_over = entry
                 .key()
                 .is_some_and(|start| start.plus(window).plus(LATENESS_ALLOWANCE) <= mark.watermark);
-            if !is_over && !is_last {
+            if !is_over && !is_all {
                 break;
             }
             let (start, sums) = entry.remove_entry();
