@@ -59,6 +59,8 @@ pub struct FlowClock {
     time: EventTime,
     next_tick: Timestamp,
     packets_since_mark: u32,
+    /// Those of them that [`EventTime`] knows of.
+    earned_since_mark: u32,
     /// Packets that came more than a second behind the latest stamp.
     pub late: u64,
     /// Epochs after the first: how often stamps ran backwards by the idle time-out or more, and
@@ -137,6 +139,7 @@ impl FlowClock {
             time: EventTime::new(idle_timeout),
             next_tick: Timestamp::MIN,
             packets_since_mark: 0,
+            earned_since_mark: 0,
             late: 0,
             steps: 0,
         }
@@ -160,6 +163,7 @@ impl FlowClock {
 
     #[inline(never)]
     fn mark_before(&mut self, time: Timestamp) -> Option<FlowMark> {
+        self.earn();
         match self.time.on_stamp(time) {
             TimeMove::Forward => {}
             TimeMove::Behind(behind) => self.late += u64::from(behind > LATENESS_ALLOWANCE),
@@ -173,10 +177,17 @@ impl FlowClock {
         is_due.then(|| self.mark(MarkKind::Tick))
     }
 
+    /// Packets are counted once, and made known where it matters.
+    const fn earn(&mut self) {
+        self.time.earn(self.packets_since_mark - self.earned_since_mark);
+        self.earned_since_mark = self.packets_since_mark;
+    }
+
     /// The first goes before the first packet: there is nothing that could end,
     /// but where time begins is known to all owners alike.
     fn mark(&mut self, kind: MarkKind) -> FlowMark {
-        self.time.earn(std::mem::take(&mut self.packets_since_mark));
+        self.earn();
+        (self.packets_since_mark, self.earned_since_mark) = (0, 0);
         let watermark = self.time.latest();
         self.next_tick = watermark.window_start(self.tick).plus(self.tick);
         FlowMark { watermark, kind }
