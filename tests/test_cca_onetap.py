@@ -184,7 +184,13 @@ def test_several_flows_are_the_heaviest_first_and_bounded() -> None:
     brought = [row["sent_bytes"] for row in rows]
     assert len(rows) > 3 and brought == sorted(brought, reverse=True)
     ran = wirelens("cca", "-r", DEMO, "--every", "1h", "--max-flows", "1", "-n", "0")
-    assert "beyond --max-keys" in ran.stderr
+    beyond = re.search(r"cca: (\d+) packets are of keys beyond the maximum", ran.stderr)
+    account = re.search(r"= (\d+) counted \+ (\d+) without TCP data", ran.stderr)
+    whole = wirelens("cca", "-r", DEMO, "--every", "1h", "-n", "0")
+    without = re.search(r"\+ (\d+) without TCP data", whole.stderr)
+    # Packets of flows that were refused have TCP data.
+    assert beyond and int(beyond[1]) > 0 and account and without
+    assert int(account[2]) <= int(without[1]) + 100
 
 
 def test_captures_of_one_way_of_the_testbed_are_refused_by_name() -> None:
