@@ -27,9 +27,14 @@ PACKETS = len(FRAMES)
 PACED = [NOW + at * 5_000_000 for at in range(PACKETS)]
 
 
+def is_data(frame: bytes) -> bool:
+    """Whether it has data of TCP over IPv4 over Ethernet."""
+    return frame[12:14] == b"\x08\0" and frame[23] == 6 and len(frame) > 120
+
+
 def stray(*stamps: int) -> list[int]:
     """Ordinary stamps, and in their midst one or some others."""
-    middle = PACKETS // 2
+    middle = next(at for at in range(PACKETS // 2, PACKETS) if is_data(FRAMES[at].data))
     return PACED[:middle] + list(stamps) + PACED[middle + len(stamps) :]
 
 
@@ -60,11 +65,11 @@ STAMPS: dict[str, list[int]] = {
 COMMANDS: dict[str, tuple[list[str], int]] = {
     "top": (["top", "-n", "0", "--by", "flow"], 1),
     "top in windows": (["top", "-n", "0", "--window", "1s"], 1),
-    "top in windows of a nanosecond": (["top", "-n", "0", "--window", "1ns"], 1),
+    "top in windows of a microsecond": (["top", "-n", "0", "--window", "1us"], 1),
     "top by name in windows": (["top", "-n", "0", "--by", "name", "--window", "1ms"], 1),
     "flows": (["flows", "--stats", "--read-names"], 1),
     "flows in windows": (["flows", "--window", "1ms"], 1),
-    "flows in windows of a nanosecond": (["flows", "--window", "1ns"], 1),
+    "flows in windows of a microsecond": (["flows", "--window", "1us"], 1),
     "classify": (["classify", "-m", "services"], 1),
     "latency": (["latency"], 1),
     "latency by destination": (["latency", "--by", "destination", "--every", "1ms"], 1),
@@ -75,7 +80,7 @@ COMMANDS: dict[str, tuple[list[str], int]] = {
 }
 
 APPLICATIONS = {
-    "top": 'by = "flow"\nrows = 0\nwindow = "10ms"', "flows": 'window = "1s"',
+    "top": 'by = "flow"\nrows = 0\nwindow = "10ms"', "flows": "",
     "classify": 'model = "services"', "cca": "rows = 0", "latency": "", "unanswered": "",
     "traffic": 'every = "10ms"', "l4s": 'model = "l4s"\nto = ["*:443"]',
     "packetlog": "",

@@ -50,6 +50,10 @@ impl Partition {
         }
     }
 
+    const fn begin_of(self, period: i64) -> Timestamp {
+        Timestamp::from_ns(period.saturating_mul(self.length_ns()))
+    }
+
     /// The folder of a period; of rows without a time the one that Hive names so.
     fn folder(self, period: Option<i64>) -> PathBuf {
         const NONE: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -172,7 +176,7 @@ impl Parts {
     fn put(&mut self, period: Option<i64>, rows: &Columns) -> Result<(), WriteError> {
         self.calls += 1;
         if let Some(period) = period {
-            self.now.on_packet(self.begin_of(period));
+            self.now.on_packet(self.partition.begin_of(period));
         }
         let at = match self.open.iter().position(|part| part.period == period) {
             Some(at) => at,
@@ -209,17 +213,14 @@ impl Parts {
         let Some(latest) = Some(self.now.latest()).filter(|&latest| latest != Timestamp::MIN) else {
             return Ok(());
         };
-        let before = latest.minus(Span::from_ns(self.partition.length_ns()));
-        let is_over = |part: &Part| part.period.is_none_or(|at| self.begin_of(at) < before);
+        let partition = self.partition;
+        let before = latest.minus(Span::from_ns(partition.length_ns()));
+        let is_over = |part: &Part| part.period.is_none_or(|at| partition.begin_of(at) < before);
         while let Some(at) = self.open.iter().position(is_over) {
             let part = self.open.swap_remove(at);
             self.end(part)?;
         }
         Ok(())
-    }
-
-    const fn begin_of(&self, period: i64) -> Timestamp {
-        Timestamp::from_ns(period.saturating_mul(self.partition.length_ns()))
     }
 
     fn end(&mut self, part: Part) -> Result<(), WriteError> {
