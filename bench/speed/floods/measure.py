@@ -56,7 +56,7 @@ SETTINGS = {
 def settings(capture: Path, folder: Path) -> str:
     text = f'[input]\nread = "{capture}"\n'
     for name in RUN:
-        output = f"{folder}/log" if name == "packetlog" else "/dev/null"
+        output = f"{folder}/" + ("log" if name == "packetlog" else f"{name}.csv")
         text += f'[{name}]\noutput = "{output}"\n{SETTINGS.get(name, "")}\n'
         text += "" if name == "packetlog" else 'format = "csv"\n'
     return text

@@ -210,7 +210,8 @@ impl Parts {
 
     /// Finishes parts whose time is over, so that readers see them: two periods behind the latest.
     fn retire(&mut self) -> Result<(), WriteError> {
-        let Some(latest) = Some(self.now.latest()).filter(|&latest| latest != Timestamp::MIN) else {
+        let Some(latest) = Some(self.now.latest()).filter(|&latest| latest != Timestamp::MIN)
+        else {
             return Ok(());
         };
         let partition = self.partition;

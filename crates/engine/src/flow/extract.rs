@@ -2,8 +2,8 @@
 
 use packet::flow_key::MarkedKey;
 use packet::{
-    Batch, EventTime, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Layers, Protocol, Span,
-    TimeMove, Timestamp,
+    Batch, EventTime, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Layers, Protocol,
+    Span, TimeMove, Timestamp,
 };
 
 use crate::exchange::{Extract, Outlet};

@@ -189,10 +189,7 @@ impl FlightReader {
              window: ignored",
         );
         say(counts.begun_again, BEGUN_AGAIN);
-        say(
-            self.epochs,
-            "steps back of the clock by 120 s or more: flows and periods begin again",
-        );
+        say(self.epochs, "steps back of the clock by 120 s or more: flows and periods begin again");
         say(
             counts.acks_of_unseen,
             "packets acknowledge data that did not pass the tap: it takes another path, or there \
