@@ -119,8 +119,9 @@ def test_a_command_ends_in_bounded_work(tmp_path: Path, name: str, stamps: str) 
     assert len(ran.rows) <= rows_per_packet * PACKETS
     if words[0] in ("top", "flows") and "name" not in words:
         packets = ("packets",) if words[0] == "top" else ("src_packets", "dst_packets")
-        without = re.search(r"(\d+) counted", ran.stderr)
-        assert without and sum(int(row[of]) for row in ran.rows for of in packets) == int(without[1])
+        counted = re.search(r"(\d+) counted", ran.stderr)
+        in_rows = sum(int(row[of]) for row in ran.rows for of in packets)
+        assert counted and in_rows == int(counted[1])
 
 
 @pytest.mark.parametrize("stamps", STAMPS)
