@@ -1,6 +1,6 @@
 //! How far stamps reach: the one rule by which the times of packets become work or memory.
 //!
-//! Whoever writes a capture, or sets the clock of a tap, chooses the stamps: one packet of the year
+//! Who writes a capture, or sets the clock of a tap, chooses the stamps: one packet of the year
 //! 2106 among others of today, each packet a year after the one before, each a year before it.
 //! Everything that has windows, periods or timeouts goes by an [`EventTime`], which keeps three
 //! promises:
