@@ -87,7 +87,7 @@ def data(chance: Chance, first: int, count: int) -> Bytes:
 
 
 def handshakes(chance: Chance, first: int, count: int) -> Bytes:
-    """A SYN from each 5-tuple, which nobody answers."""
+    """A SYN from each 5-tuple, without an answer."""
     options = bytes.fromhex("020405b4 0402 080a 00000001 00000000 01 030307")
     frames = rows_of(ETHERNET + ipv4(6, tcp(SYN, options=options)), count)
     words(frames, 38, numbers(chance, count, 1 << 32), 4)
