@@ -3,7 +3,7 @@
     .venv/bin/python bench/speed/floods/measure.py OUTPUT [--packets N] [--kinds K...] [--only C...]
 
 Each run reads a capture of `hostile.py`, which is made once and lies in memory where there is room
-(`--scratch`). Writes runs.jsonl, a row as soon as it is known, and environment.json.
+(`--scratch`). Writes runs.jsonl and table.md as soon as a row is known, and environment.json.
 """
 
 import argparse
@@ -100,6 +100,26 @@ def long_rows(rows: Path) -> int:
         return sum(row["dst_port"] == port for row in csv.DictReader(file))
 
 
+def table(output: Path) -> str:
+    """The rows as a table: memory and CPU time by command and kind."""
+    runs = [json.loads(line) for line in (output / "runs.jsonl").read_text().splitlines()]
+    kinds = list(dict.fromkeys(run["kind"] for run in runs))
+    found = {(run["command"], run["kind"]): run for run in runs}
+    millions = {run["kind"]: round(run["packets"] / 1e6) for run in runs}
+    heads = [f"{kind}, {millions[kind]} M" for kind in kinds]
+    lines = [
+        f"| MiB, ns of CPU per packet | {' | '.join(heads)} |",
+        "|---" * (len(kinds) + 1) + "|",
+    ]
+    for command in dict.fromkeys(run["command"] for run in runs):
+        cells = []
+        for kind in kinds:
+            run = found.get((command, kind))
+            cells.append(f"{run['rss_mib']:,}, {run['cpu_ns']:,}" if run else "")
+        lines.append(f"| `{command}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output", type=Path)
@@ -127,6 +147,7 @@ def main() -> None:
                 row = {"kind": kind, "command": name, "packets": packets, "cpu_ns": cpu_ns}
                 out.write(json.dumps(row | found) + "\n")
                 out.flush()
+                (given.output / "table.md").write_text(table(given.output))
 
 
 if __name__ == "__main__":
