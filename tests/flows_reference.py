@@ -186,6 +186,10 @@ class Flow:
         return any(later < earlier for earlier, later in zip(stamps, stamps[1:], strict=False))
 
 
+STEPS_FREE = 16
+PACKETS_PER_STEP = 1 << 16
+
+
 class FlowTable:
     """All flows of a capture."""
 
@@ -197,6 +201,9 @@ class FlowTable:
         self.now_ns: int | None = None
         self.late = 0
         self.clock_steps = 0
+        # Steps back are rationed: so many, and one more for so many packets.
+        self.steps_left = STEPS_FREE
+        self.earned = 0
         self.packets = 0
 
     def read(self, packets: Iterable[Packet]) -> list[Flow]:
@@ -211,7 +218,9 @@ class FlowTable:
 
     def add(self, packet: Packet) -> None:
         time_ns = self.now_ns if packet.time_ns is None else packet.time_ns
-        if self.now_ns is not None and self.now_ns - time_ns >= self.rules.idle_ns:
+        self.earn()
+        is_back = self.now_ns is not None and self.now_ns - time_ns >= self.rules.idle_ns
+        if is_back and self.steps_left > 0:
             self.set_back(time_ns)
         elif self.now_ns is not None:
             self.late += self.now_ns - time_ns > self.rules.late_ns
@@ -250,17 +259,20 @@ class FlowTable:
         deadline_ns, reason = flow.deadline(self.rules)
         return reason if self.now_ns >= deadline_ns + self.rules.late_ns else None
 
+    def earn(self) -> None:
+        """A packet more has come."""
+        self.earned += 1
+        if self.earned == PACKETS_PER_STEP:
+            self.earned, self.steps_left = 0, min(self.steps_left + 1, STEPS_FREE)
+
     def set_back(self, time_ns: int) -> None:
-        """The clock was set back: what had to be written by the old clock is written, and what
-        is an idle time-out away from the new one has ended as well."""
+        """The clock was set back: every flow has ended."""
         for flow in list(self.open.values()):
-            reason = self.written_as(flow)
             is_stamped = flow.last_ns is not None
-            if is_stamped and abs(time_ns - flow.last_ns) >= self.rules.idle_ns:
-                reason = flow.closed_by or "idle"
-            if reason is not None:
-                self.end(flow, reason, time_ns)
+            reason = self.written_as(flow) or flow.closed_by or ("idle" if is_stamped else "end")
+            self.end(flow, reason, time_ns)
         self.clock_steps += 1
+        self.steps_left -= 1
         self.now_ns = time_ns
 
 

@@ -422,7 +422,7 @@ def test_keys_beyond_the_maximum_are_counted_together(tmp_path: Path) -> None:
             "top", *CSV, "-n", "0", "--max-keys", "640", "--seed", "7", "--threads", threads,
             "-r", path,
         )  # fmt: skip
-        beyond = int(re.search(r"(\d+) packets have keys beyond --max-keys", ran.stderr)[1])
+        beyond = int(re.search(r"(\d+) packets are of keys beyond the maximum", ran.stderr)[1])
         assert len(ran.rows) <= 640 and packets_of(ran) + beyond == 20_000
         outputs.add((ran.stdout, ran.stderr))
     assert len(outputs) == 1

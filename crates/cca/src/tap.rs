@@ -134,10 +134,14 @@ pub struct TapCounts {
     /// Of those that were taken, packets whose sequence numbers lie further from those before than
     /// any window reaches: each is taken for the begin of another connection.
     pub out_of_window: u64,
+    /// Of those that were taken, packets before all that is kept: their stamps are behind periods
+    /// that are past.
+    pub behind: u64,
 }
 
 impl TapCounts {
-    /// Each of them by name; `out_of_window` is a part of `taken`.
+    /// Each of them by name; `out_of_window` is a part of `taken`, and so is
+    /// `behind`, which is not among them.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let unfit =
             UnfitReason::ALL.into_iter().zip(self.unfit).map(|(why, count)| (why.name(), count));
@@ -248,6 +252,7 @@ impl Tap {
         };
         self.counts.taken += 1;
         self.counts.out_of_window += u64::from(!kept.flow.fits(segment));
+        self.counts.behind += u64::from(self.options.clock.slot(segment.time) < self.oldest);
         let done = kept.flow.add(self.options.clock, segment);
         kept.slots.extend(done.filter(|done| done.slot >= self.oldest));
     }

@@ -333,8 +333,8 @@ pub struct TopArguments {
     /// Report totals for each window of this length, such as 1s, 100ms or 5m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub window: Option<packet::Span>,
-    /// Maximum number of keys, with --window per window; packets of further keys are counted
-    /// together
+    /// Maximum number of keys, with --window of all windows that are open at a time; packets of
+    /// further keys are counted together
     #[arg(long, value_name = "KEYS", default_value_t = KEY_COUNT_DEFAULT)]
     #[arg(value_parser = parse_key_count)]
     pub max_keys: usize,
@@ -486,7 +486,7 @@ fn parse_frame_count(text: &str) -> Result<u64, String> {
 }
 
 /// Keys kept by default.
-pub const KEY_COUNT_DEFAULT: usize = 16_000_000;
+pub const KEY_COUNT_DEFAULT: usize = 6_000_000;
 
 /// A number of keys.
 pub(crate) fn parse_key_count(text: &str) -> Result<usize, String> {

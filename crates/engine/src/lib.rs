@@ -33,5 +33,8 @@ pub mod sums;
 pub mod table;
 pub mod window;
 
+// Who has rows and no packets needs these two.
+pub use packet::{event_time, time};
+
 pub use partition::{PARTITION_COUNT, Partition, PartitionShare};
 pub use stage::{Fold, Stage};

@@ -134,12 +134,12 @@ const SMALL_TABLE_LEN: usize = 1 << 20;
 
 impl<K: KeyHash + Default, V: Entry> Table<K, V> {
     /// An empty table for at most `key_count_max` keys, rounded up to a
-    /// multiple of 64. Memory follows use: at most
-    /// `8/3 × key_count_max × (key and value)` bytes.
+    /// multiple of 64. Memory follows use, from nothing: at most
+    /// `8/3 × key_count_max × (key and value)` bytes, and half as much again while it grows.
     #[must_use]
     pub fn new(seed: HashSeed, key_count_max: usize) -> Self {
         let per_partition = key_count_max.div_ceil(PARTITION_COUNT).max(1);
-        let mut table = Self {
+        Self {
             slots: Vec::new(),
             seed,
             shift: 0,
@@ -147,9 +147,7 @@ impl<K: KeyHash + Default, V: Entry> Table<K, V> {
             key_counts: [0; PARTITION_COUNT],
             key_count_max_per_partition: u32::try_from(per_partition).unwrap_or(u32::MAX),
             refused: V::default(),
-        };
-        table.allocate(SLOT_COUNT_MIN);
-        table
+        }
     }
 
     fn allocate(&mut self, slot_count_per_partition: usize) {
@@ -197,6 +195,14 @@ impl<K: KeyHash + Default, V: Entry> Table<K, V> {
             }
             index = (index & !self.mask) | ((index + 1) & self.mask);
         }
+        self.begin(hash, key, value);
+    }
+
+    /// The first key: a window in which nothing has a key of this width costs no memory.
+    #[cold]
+    fn begin(&mut self, hash: u64, key: K, value: &V) {
+        self.allocate(SLOT_COUNT_MIN);
+        self.insert(hash, self.first_slot(hash), key, value);
     }
 
     #[inline(never)]

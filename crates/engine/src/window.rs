@@ -6,10 +6,15 @@
 //! it is counted in the oldest window that is still open, so that totals hold,
 //! and it is counted as late. Both are decided packet by packet in the order
 //! of reading, so they are the same on any number of threads.
+//!
+//! Time is that of [`packet::event_time`]. A packet whose window is closed and that begins an epoch
+//! closes all windows; from then on they are counted again, so a window may be there once in each
+//! epoch. Windows in which nothing came are none.
 
 use std::collections::VecDeque;
 
-use packet::{Batch, HashSeed, KeyHash, Span, Timestamp};
+use packet::event_time::STEP_BACK;
+use packet::{Batch, EventTime, HashSeed, KeyHash, Span, TimeMove, Timestamp};
 
 use crate::exchange::{Extract, Outlet, Own};
 use crate::group::{Grouping, Groups, Order, Outcome, Place};
@@ -22,6 +27,9 @@ pub const LATENESS_ALLOWANCE: Span = Span::from_seconds(1);
 /// Windows kept open at most for packets out of order; shorter windows get a
 /// shorter allowance, so that memory stays bounded.
 const OPEN_WINDOWS_MAX: i64 = 64;
+
+/// The mark that closes all windows, that which begins at the latest stamp included.
+const ALL: Timestamp = Timestamp::MAX;
 
 /// One packet on its way to the owner of its key.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +48,9 @@ pub struct WindowExtract<G: Grouping> {
     allowance: Span,
     /// Start of the oldest window that is open: everything before is closed.
     open_from: Timestamp,
-    latest: Timestamp,
+    time: EventTime,
     late: u64,
+    epochs: u64,
     outcome: Outcome,
 }
 
@@ -71,8 +80,9 @@ impl<G: Grouping> WindowExtract<G> {
             window,
             allowance,
             open_from: Timestamp::MIN,
-            latest: Timestamp::MIN,
+            time: EventTime::new(STEP_BACK),
             late: 0,
+            epochs: 0,
             outcome: Outcome::default(),
         }
     }
@@ -83,30 +93,55 @@ impl<G: Grouping> WindowExtract<G> {
         (&self.outcome, self.late)
     }
 
+    /// Epochs after the first.
+    #[must_use]
+    pub const fn epochs(&self) -> u64 {
+        self.epochs
+    }
+
     /// Outcome of the packets, and how many of them were late.
     #[must_use]
     pub fn finish(self) -> (Outcome, u64) {
         (self.outcome, self.late)
     }
 
-    /// The window of a packet; moves time on.
+    /// The window of a packet, and the windows that it closes: those that start before a time.
     #[inline]
-    fn window_of(&mut self, timestamp: Timestamp) -> (Timestamp, bool) {
-        let mut closes = false;
-        if timestamp > self.latest {
-            self.latest = timestamp;
-            let open_from = timestamp.minus(self.allowance).window_start(self.window);
-            closes = open_from > self.open_from && self.open_from != Timestamp::MIN;
-            if closes || self.open_from == Timestamp::MIN {
-                self.open_from = open_from;
-            }
+    fn window_of(&mut self, timestamp: Timestamp) -> (Timestamp, Option<Timestamp>) {
+        self.time.earn(1);
+        let closes = self.move_on(timestamp);
+        let start = timestamp.window_start(self.window);
+        if start >= self.open_from {
+            return (start, closes);
         }
-        let mut start = timestamp.window_start(self.window);
-        if start < self.open_from {
-            self.late += 1;
-            start = self.open_from;
+        // In a window that is open no packet is late, however far it is behind.
+        if self.time.on_stamp(timestamp) == TimeMove::Epoch {
+            self.epochs += 1;
+            self.open_from = self.open_from_at(timestamp);
+            return (start, Some(ALL));
         }
-        (start, closes)
+        self.late += 1;
+        (self.open_from, closes)
+    }
+
+    /// Time has come so far: the windows that are closed by it.
+    #[inline]
+    fn move_on(&mut self, time: Timestamp) -> Option<Timestamp> {
+        if time <= self.time.latest() {
+            return None;
+        }
+        self.time.on_tick(time);
+        let open_from = self.open_from_at(time);
+        let is_first = self.open_from == Timestamp::MIN;
+        let closes = open_from > self.open_from && !is_first;
+        if closes || is_first {
+            self.open_from = open_from;
+        }
+        closes.then_some(open_from)
+    }
+
+    const fn open_from_at(&self, time: Timestamp) -> Timestamp {
+        time.minus(self.allowance).window_start(self.window)
     }
 }
 
@@ -128,22 +163,20 @@ impl<G: Grouping> Extract for WindowExtract<G> {
             };
             self.outcome.keyed += 1;
             let (window_start, closes) = self.window_of(frame.record.timestamp);
-            if closes {
-                out.mark(self.open_from);
+            if let Some(before) = closes {
+                out.mark(before);
             }
             out.item(hash, Item { window_start, place, hash, value });
         }
         // Where nothing comes, time still closes windows; where nothing has come yet, the
         // marks tell those who show windows that there is nothing in them.
-        if let Some(time) = batch.tick
-            && self.window_of(time).1
-        {
-            out.mark(self.open_from);
+        if let Some(before) = batch.tick.and_then(|time| self.move_on(time)) {
+            out.mark(before);
         }
     }
 
     fn last_mark(&mut self) -> Timestamp {
-        Timestamp::MAX
+        ALL
     }
 }
 
@@ -203,7 +236,8 @@ impl<G: Grouping> Own<Item<G::Narrow, G::Wide, G::Value>, Timestamp> for WindowO
     }
 
     fn on_mark(&mut self, open_from: Timestamp) -> ClosedWindows<G> {
-        let closed = self.open.iter().take_while(|(start, _)| *start < open_from).count();
+        let is_closed = |start: Timestamp| start < open_from || open_from == ALL;
+        let closed = self.open.iter().take_while(|(start, _)| is_closed(*start)).count();
         self.open.drain(..closed).collect()
     }
 }

@@ -117,6 +117,41 @@ fn windowed(frames: &Frames, threads: usize) -> (BTreeMap<i64, Vec<Row>>, u64) {
     (windows, extract.finish().1)
 }
 
+/// Packets of each window, in the order in which windows are closed; late packets, and epochs.
+fn closed(frames: &Frames, window: Span, threads: usize) -> (Vec<(i64, u64)>, u64, u64) {
+    let mut source = frames.clone();
+    let seed = HashSeed::new(7);
+    let mut extract = WindowExtract::new(BySource, seed, window);
+    let mut windows = Vec::new();
+    exchange(
+        &mut source,
+        &mut extract,
+        || WindowOwner::<BySource>::new(seed, 1 << 16),
+        threads,
+        &Control::default(),
+        |parts| {
+            for (start, groups) in fold_windows(parts) {
+                let packets = groups.narrow.iter().map(|(_, tally)| tally.packets).sum();
+                windows.push((start.as_ns(), packets));
+            }
+        },
+    );
+    let epochs = extract.epochs();
+    (windows, extract.finish().1, epochs)
+}
+
+/// Stamps as a hostile capture has them.
+fn any_stamps() -> impl Strategy<Value = Vec<i64>> {
+    const DAY: i64 = 86_400_000_000_000;
+    let stamp = prop_oneof![
+        4 => 0..1_000_000_000_i64,
+        2 => (0..5_i64).prop_map(|days| days * DAY),
+        2 => prop::sample::select(vec![i64::MIN, i64::MIN + 1, 0, i64::MAX - 1, i64::MAX]),
+        1 => any::<i64>(),
+    ];
+    proptest::collection::vec(stamp, 1..300)
+}
+
 fn any_packets() -> impl Strategy<Value = Vec<(u8, u8, u16, u8, i64)>> {
     // Stamps run forward with jumps back of up to three seconds, past the allowance.
     let packet = (0u8..40, 0u8..5, 1000u16..1010, any::<u8>(), -3_000i64..200);
@@ -152,6 +187,30 @@ proptest! {
         for (threads, batch_len) in [(1, 1), (2, 256), (3, 7), (5, 64)] {
             prop_assert_eq!(windowed(&Frames::of(&packets, batch_len), threads), expected.clone());
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn windows_hold_every_packet_once_whatever_stamps_say(
+        stamps in any_stamps(),
+        window_ns in prop::sample::select(vec![1, 1_000, 1_000_000_000, i64::MAX]),
+    ) {
+        let packets: Vec<_> = stamps.iter().map(|_| (1, 1, 1, 0, 0)).collect();
+        let mut frames = Frames::of(&packets, 64);
+        for (record, stamp) in frames.records.iter_mut().zip(&stamps) {
+            record.timestamp = Timestamp::from_ns(*stamp);
+        }
+        let window = Span::from_ns(window_ns);
+        let (windows, late, epochs) = closed(&frames, window, 1);
+        // No window without a packet, so no more of them than packets.
+        prop_assert!(windows.iter().all(|(_, packets)| *packets > 0));
+        prop_assert_eq!(windows.iter().map(|(_, packets)| packets).sum::<u64>(), stamps.len() as u64);
+        prop_assert!(epochs <= 16);
+        prop_assert!(epochs + late < stamps.len() as u64);
+        prop_assert_eq!(closed(&frames, window, 3), (windows, late, epochs));
     }
 }
 

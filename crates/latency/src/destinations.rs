@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use packet::{Span, Timestamp};
+use packet::event_time::STEP_BACK;
+use packet::{EventTime, Span, TimeMove, Timestamp};
 
 use crate::budget::Budget;
 use crate::rtt::Rtt;
@@ -40,7 +41,7 @@ pub type PeriodDestinations = (Option<Timestamp>, Vec<(IpAddr, Destination)>);
 pub struct Destinations {
     period: Option<Span>,
     begin: Option<Timestamp>,
-    latest: Timestamp,
+    time: EventTime,
     found: HashMap<IpAddr, Destination>,
     count_max: usize,
     buckets: Budget,
@@ -56,7 +57,7 @@ impl Destinations {
         Self {
             period,
             begin: None,
-            latest: Timestamp::MIN,
+            time: EventTime::new(STEP_BACK),
             found: HashMap::new(),
             count_max,
             buckets: Budget::new(count_max.saturating_mul(BUCKETS_PER_DESTINATION)),
@@ -90,10 +91,10 @@ impl TakeSamples for Destinations {
     #[inline]
     fn at(&mut self, time: Timestamp) {
         let Some(period) = self.period else { return };
-        // A stamp behind the latest belongs to the period that is open.
-        self.latest = self.latest.max(time);
-        let begin = self.latest.window_start(period);
-        if self.begin != Some(begin) {
+        // A stamp behind the latest belongs to the period that is open, unless an epoch begins.
+        let is_epoch = self.time.on_packet(time) == TimeMove::Epoch;
+        let begin = self.time.latest().window_start(period);
+        if is_epoch || self.begin != Some(begin) {
             self.close();
             self.begin = Some(begin);
         }

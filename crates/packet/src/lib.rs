@@ -20,6 +20,7 @@ pub mod community_id;
 pub mod dissect;
 pub mod duration;
 pub mod ecn_control;
+pub mod event_time;
 pub mod file;
 pub mod flow_key;
 pub mod flow_slot;
@@ -38,6 +39,7 @@ pub mod wire;
 
 pub use batch::{BATCH_LEN_MAX, Batch, Frame, Source};
 pub use ecn_control::{EcnControl, EcnFlowCounts, EcnRefusal, OneWayFlow};
+pub use event_time::{EventTime, TimeMove};
 pub use flow_key::{FlowDirection, FlowKey};
 pub use flow_slot::FlowSlot;
 pub use hash::{HashSeed, KeyHash};

@@ -184,7 +184,8 @@ pub fn stage_lines(stage: &StageSummary<'_>, report: &Report) -> String {
     if stage.beyond_max_keys > 0 {
         let _ = writeln!(
             text,
-            "{}: {} packets have keys beyond --max-keys and are in no row",
+            "{}: {} packets are of keys beyond the maximum and are in no row; --max-keys or \
+             --max-flows sets it",
             stage.name, stage.beyond_max_keys
         );
     }

@@ -13,8 +13,10 @@ use std::path::{Path, PathBuf};
 
 use engine::columns::{BytesColumn, Column, Columns, Schema, Value, Values};
 use files::FileMode;
+use engine::event_time::EventTime;
+use engine::time::{Span, Timestamp};
 
-use crate::rotation::{Turn, time_column, time_ns};
+use crate::rotation::{ROWS_BACK, Turn, time_column, time_ns};
 use crate::{Existing, Format, OutputError, OutputFile, Rotation, WriteError, Writer};
 
 /// Folders that have a part that grows.
@@ -46,6 +48,10 @@ impl Partition {
             Self::Hour => 60 * NS_PER_MINUTE,
             Self::Minute => NS_PER_MINUTE,
         }
+    }
+
+    const fn begin_of(self, period: i64) -> Timestamp {
+        Timestamp::from_ns(period.saturating_mul(self.length_ns()))
     }
 
     /// The folder of a period; of rows without a time the one that Hive names so.
@@ -99,7 +105,8 @@ pub struct Parts {
     time: Option<usize>,
     open: Vec<Part>,
     calls: u64,
-    latest: Option<i64>,
+    /// The time of rows, which says when a folder is over.
+    now: EventTime,
     finished: u64,
 }
 
@@ -130,7 +137,7 @@ impl Parts {
             time,
             open: Vec::new(),
             calls: 0,
-            latest: None,
+            now: EventTime::new(ROWS_BACK),
             finished: 0,
         })
     }
@@ -168,7 +175,9 @@ impl Parts {
 
     fn put(&mut self, period: Option<i64>, rows: &Columns) -> Result<(), WriteError> {
         self.calls += 1;
-        self.latest = self.latest.max(period);
+        if let Some(period) = period {
+            self.now.on_packet(self.partition.begin_of(period));
+        }
         let at = match self.open.iter().position(|part| part.period == period) {
             Some(at) => at,
             None => self.begin(period)?,
@@ -201,8 +210,13 @@ impl Parts {
 
     /// Finishes parts whose time is over, so that readers see them: two periods behind the latest.
     fn retire(&mut self) -> Result<(), WriteError> {
-        let Some(latest) = self.latest else { return Ok(()) };
-        let is_over = |part: &Part| part.period.is_none_or(|period| period < latest - 1);
+        let Some(latest) = Some(self.now.latest()).filter(|&latest| latest != Timestamp::MIN)
+        else {
+            return Ok(());
+        };
+        let partition = self.partition;
+        let before = latest.minus(Span::from_ns(partition.length_ns()));
+        let is_over = |part: &Part| part.period.is_none_or(|at| partition.begin_of(at) < before);
         while let Some(at) = self.open.iter().position(is_over) {
             let part = self.open.swap_remove(at);
             self.end(part)?;

@@ -1,6 +1,12 @@
 //! When a file is full: by its size, or by the time of the rows in it.
 
 use engine::columns::{Columns, Kind, Schema, Values};
+use engine::event_time::{EventTime, TimeMove};
+use engine::time::{Span, Timestamp};
+
+/// Rows this far behind the latest are of another epoch ([`engine::event_time`]): those of flows are
+/// written at their ends, by default up to half an hour after they began.
+pub(crate) const ROWS_BACK: Span = Span::from_seconds(86_400);
 
 /// When a file ends and the next begins; never where neither is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,12 +25,13 @@ impl Rotation {
     }
 }
 
-/// Says when a file is full.
+/// Says when a file is full. A row of another epoch begins a file, so that a wrong time does not end
+/// rotation.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     rotation: Rotation,
-    /// The period of the file's rows; none before the first with a time.
-    period: Option<i64>,
+    /// The time of rows; a file has those of one period.
+    time: EventTime,
     /// Whether the file has a row: one that has none is not full, however long its beginning is.
     has_rows: bool,
 }
@@ -33,18 +40,22 @@ impl Turn {
     /// Before the first row.
     #[must_use]
     pub const fn new(rotation: Rotation) -> Self {
-        Self { rotation, period: None, has_rows: false }
+        Self { rotation, time: EventTime::new(ROWS_BACK), has_rows: false }
     }
 
     /// Whether a row of this time belongs into the next file, where this one has `size_bytes`. Rows
     /// that are late stay in the file that is open.
     pub fn is_due(&mut self, size_bytes: u64, time_ns: Option<i64>) -> bool {
         let length = self.rotation.period_ns.and_then(|ns| i64::try_from(ns).ok());
-        let period = length.zip(time_ns).map(|(length, time)| time.div_euclid(length.max(1)));
-        let is_later = self.period.zip(period).is_some_and(|(before, now)| now > before);
-        self.period = self.period.max(period);
+        let is_other = length.zip(time_ns).is_some_and(|(length, time)| {
+            let before = self.time.latest();
+            let is_epoch = self.time.on_packet(Timestamp::from_ns(time)) == TimeMove::Epoch;
+            let period = |time: Timestamp| time.as_ns().div_euclid(length.max(1));
+            let is_first = before == Timestamp::MIN;
+            !is_first && (is_epoch || period(self.time.latest()) > period(before))
+        });
         let is_large = self.rotation.size_bytes.is_some_and(|max| size_bytes >= max);
-        std::mem::replace(&mut self.has_rows, true) && (is_later || is_large)
+        std::mem::replace(&mut self.has_rows, true) && (is_other || is_large)
     }
 }
 
@@ -80,6 +91,9 @@ mod tests {
         assert!(!turn.is_due(99, None));
         assert!(turn.is_due(100, None));
         assert!(turn.is_due(0, Some(1000)));
+        assert!(turn.is_due(0, Some(i64::MAX)), "a wrong time");
+        assert!(turn.is_due(0, Some(1060)), "and rotation continues");
+        assert!(turn.is_due(0, Some(1090)) && !turn.is_due(0, Some(1091)));
         assert!(!Turn::new(Rotation { size_bytes: Some(1), period_ns: None }).is_due(9, None));
     }
 

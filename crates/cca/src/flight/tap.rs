@@ -171,6 +171,11 @@ impl FlightTap {
         }
     }
 
+    /// Forgets all flows and how far time has come, for an epoch that begins; counts continue.
+    pub fn begin_again(&mut self) {
+        (self.flows, self.latest, self.oldest) = (Flows::new(), Timestamp::MIN, i64::MIN);
+    }
+
     /// Forgets a flow, which begins again with its next packet.
     pub fn forget_flow(&mut self, key: FlowKey) {
         self.flows.forget_flow(key);

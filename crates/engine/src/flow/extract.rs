@@ -2,7 +2,8 @@
 
 use packet::flow_key::MarkedKey;
 use packet::{
-    Batch, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Layers, Protocol, Span, Timestamp,
+    Batch, EventTime, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Layers, Protocol,
+    Span, TimeMove, Timestamp,
 };
 
 use crate::exchange::{Extract, Outlet};
@@ -50,17 +51,20 @@ pub enum MarkKind {
     Last,
 }
 
-/// Event time of one input, packet by packet.
+/// Event time of one input, packet by packet, by the rule of [`packet::event_time`]: an epoch begins
+/// an idle timeout back. A packet sets one mark at most.
 #[derive(Debug)]
 pub struct FlowClock {
-    idle_timeout: Span,
     tick: Span,
-    latest: Timestamp,
+    time: EventTime,
     next_tick: Timestamp,
     packets_since_mark: u32,
+    /// Those of them that [`EventTime`] knows of.
+    earned_since_mark: u32,
     /// Packets that came more than a second behind the latest stamp.
     pub late: u64,
-    /// How often stamps ran backwards by the idle time-out or more.
+    /// Epochs after the first: how often stamps ran backwards by the idle time-out or more, and
+    /// time followed them.
     pub steps: u64,
 }
 
@@ -131,11 +135,11 @@ impl FlowClock {
     #[must_use]
     pub fn new(idle_timeout: Span, window: Option<Span>) -> Self {
         Self {
-            idle_timeout,
             tick: window.unwrap_or(TICK_MAX).clamp(TICK_MIN, TICK_MAX),
-            latest: Timestamp::MIN,
+            time: EventTime::new(idle_timeout),
             next_tick: Timestamp::MIN,
             packets_since_mark: 0,
+            earned_since_mark: 0,
             late: 0,
             steps: 0,
         }
@@ -145,13 +149,13 @@ impl FlowClock {
     #[inline(always)]
     pub fn on_packet(&mut self, stamp: Timestamp) -> (Timestamp, Option<FlowMark>) {
         // A packet without a stamp was seen when the latest one was.
-        let time = if stamp < EARLIEST { self.latest } else { stamp };
+        let time = if stamp < EARLIEST { self.time.latest() } else { stamp };
         self.packets_since_mark += 1;
-        let is_usual = time >= self.latest
+        let is_usual = time >= self.time.latest()
             && time < self.next_tick
             && self.packets_since_mark < PACKETS_PER_MARK;
         if is_usual {
-            self.latest = time;
+            self.time.on_tick(time);
             return (time, None);
         }
         (time, self.mark_before(time))
@@ -159,42 +163,50 @@ impl FlowClock {
 
     #[inline(never)]
     fn mark_before(&mut self, time: Timestamp) -> Option<FlowMark> {
-        if time < self.latest {
-            let behind = self.latest.since(time);
-            if behind >= self.idle_timeout {
+        self.earn();
+        match self.time.on_stamp(time) {
+            TimeMove::Forward => {}
+            TimeMove::Behind(behind) => self.late += u64::from(behind > LATENESS_ALLOWANCE),
+            TimeMove::Epoch => {
                 self.steps += 1;
-                self.latest = time;
                 return Some(self.mark(MarkKind::Step));
             }
-            self.late += u64::from(behind > LATENESS_ALLOWANCE);
         }
-        self.latest = self.latest.max(time);
-        let is_due = self.latest >= self.next_tick || self.packets_since_mark >= PACKETS_PER_MARK;
+        let is_due =
+            self.time.latest() >= self.next_tick || self.packets_since_mark >= PACKETS_PER_MARK;
         is_due.then(|| self.mark(MarkKind::Tick))
+    }
+
+    /// Packets are counted once, and made known where it matters.
+    const fn earn(&mut self) {
+        self.time.earn(self.packets_since_mark - self.earned_since_mark);
+        self.earned_since_mark = self.packets_since_mark;
     }
 
     /// The first goes before the first packet: there is nothing that could end,
     /// but where time begins is known to all owners alike.
     fn mark(&mut self, kind: MarkKind) -> FlowMark {
-        self.packets_since_mark = 0;
-        self.next_tick = self.latest.window_start(self.tick).plus(self.tick);
-        FlowMark { watermark: self.latest, kind }
+        self.earn();
+        (self.packets_since_mark, self.earned_since_mark) = (0, 0);
+        let watermark = self.time.latest();
+        self.next_tick = watermark.window_start(self.tick).plus(self.tick);
+        FlowMark { watermark, kind }
     }
 
     /// Time continues although nothing comes: an idle link, also one on which nothing has come
     /// yet. A writer of flows looks after its output at each mark.
     pub fn on_tick(&mut self, time: Timestamp) -> Option<FlowMark> {
-        if time <= self.latest {
+        if time <= self.time.latest() {
             return None;
         }
-        self.latest = time;
+        self.time.on_tick(time);
         (time >= self.next_tick).then(|| self.mark(MarkKind::Tick))
     }
 
     /// After the last packet.
     #[must_use]
     pub const fn last_mark(&self) -> FlowMark {
-        FlowMark { watermark: self.latest, kind: MarkKind::Last }
+        FlowMark { watermark: self.time.latest(), kind: MarkKind::Last }
     }
 }
 

@@ -213,8 +213,10 @@ impl<K: FromFrames, T: FlowSink<K::State>> Lens for FrameLens<K, T> {
     fn on_marked(&mut self, _: FlowMark) {
         if !self.ended.is_empty() {
             self.ended.sort_by_key(|(record, _)| record.order());
-            self.output.take(&self.ended);
+            self.ended.chunks(FLOWS_PER_PIECE).for_each(|flows| self.output.take(flows));
             self.ended.clear();
+            // Many end together only after a silence, or where a clock was set.
+            self.ended.shrink_to(FLOWS_PER_PIECE);
         }
     }
 

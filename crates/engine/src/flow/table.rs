@@ -6,7 +6,7 @@ use packet::wire::tcp::TcpFlags;
 use packet::{FlowDirection, Timestamp, must};
 
 use super::entry::{Cold, Hot, at_rest, closing, is_settled, record};
-use super::extract::FlowPacket;
+use super::extract::{FlowMark, FlowPacket, MarkKind};
 use super::index::{Index, tag_of};
 use super::options::FlowOptions;
 use super::record::{EndReason, FlowRecord};
@@ -71,6 +71,12 @@ impl Beginning {
         }
     }
 }
+
+/// Flows that have ended and are handed on together while a mark is passed.
+const ENDED_MAX: usize = 4096;
+
+/// Who takes flows while a mark is passed, if not all together after it.
+type Taking<'a, 'b> = &'a mut Option<&'b mut dyn FnMut(&[FlowEnd])>;
 
 const FIN: u8 = TcpFlags::FIN.bits() as u8;
 const SYN: u8 = TcpFlags::SYN.bits() as u8;
@@ -435,17 +441,61 @@ impl FlowTable {
             let class = if is_settled(hot) { Class::Settled } else { Class::Unanswered };
             (class, hot.last.plus(self.options.idle_timeout))
         };
-        (class, if hot.is_unstamped() { Timestamp::MAX } else { deadline })
+        let deadline = match (hot.is_unstamped(), cold.since == Timestamp::UNKNOWN) {
+            (false, _) => deadline,
+            (true, true) => Timestamp::MAX,
+            (true, false) => cold.since.plus(self.options.idle_timeout),
+        };
+        (class, deadline)
+    }
+
+    /// A flow without stamps waits for one for an idle time-out of the time that others have, from
+    /// the first mark at which there is any. So marks do not look at it again and again.
+    fn wait_for_stamp(&mut self, slot: u32, time: Timestamp) {
+        let (Some(hot), Some(cold)) = (self.hot.get(slot), self.cold.get_mut(slot)) else { return };
+        if hot.is_unstamped() && cold.since == Timestamp::UNKNOWN {
+            cold.since = time;
+        }
     }
 
     /// Ends the flows whose deadlines are well before `watermark`, and the
     /// windows.
     pub fn expire(&mut self, watermark: Timestamp) {
+        self.expire_to(watermark, None);
+    }
+
+    /// The same as time moves to a mark, or is set back to it; what ends is handed to `take`, some
+    /// flows at a time: how many end by one mark is for those to say who set the stamps.
+    pub fn pass_mark(&mut self, mark: FlowMark, take: &mut dyn FnMut(&[FlowEnd])) {
+        match mark.kind {
+            MarkKind::Step => self.step_to(mark.watermark, Some(&mut *take)),
+            MarkKind::Tick | MarkKind::Last => self.expire_to(mark.watermark, Some(&mut *take)),
+        }
+        self.hand_on(take);
+    }
+
+    /// Hands all that has ended to `take`.
+    pub fn hand_on(&mut self, take: &mut dyn FnMut(&[FlowEnd])) {
+        if !self.ended.is_empty() {
+            take(&self.ended);
+            self.ended.clear();
+        }
+    }
+
+    fn hand_on_if_many(&mut self, take: Taking<'_, '_>) {
+        if self.ended.len() >= ENDED_MAX
+            && let Some(take) = take
+        {
+            self.hand_on(&mut **take);
+        }
+    }
+
+    fn expire_to(&mut self, watermark: Timestamp, mut take: Option<&mut dyn FnMut(&[FlowEnd])>) {
         self.free.append(&mut self.freed);
         self.now = watermark;
         let time = watermark.minus(LATENESS_ALLOWANCE);
         if let Some(window) = self.options.window {
-            self.close_windows(time.window_start(window));
+            self.close_windows(time.window_start(window), &mut take);
         }
         let mut due = std::mem::take(&mut self.due);
         self.wheel.advance(time, &mut due);
@@ -454,22 +504,24 @@ impl FlowTable {
             while let Some(slot) = next {
                 next = Wheel::after(&self.cold, slot);
                 self.end_or_link(slot, partition, time);
+                self.hand_on_if_many(&mut take);
             }
         }
         self.due = due;
     }
 
     fn end_or_link(&mut self, slot: u32, partition: usize, time: Timestamp) {
+        self.wait_for_stamp(slot, time);
         let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else { return };
         let (class, deadline) = self.deadline(&hot, &cold);
         if deadline > time {
             self.wheel.link(&mut self.cold, slot, partition, class, deadline);
         } else {
-            self.end(slot, self.reason(&hot), false);
+            self.end(slot, self.reason_at(&hot, time), false);
         }
     }
 
-    fn close_windows(&mut self, closed_to: Timestamp) {
+    fn close_windows(&mut self, closed_to: Timestamp, take: Taking<'_, '_>) {
         if closed_to <= self.windows_closed_to {
             return;
         }
@@ -483,6 +535,7 @@ impl FlowTable {
             }
             if has_row {
                 self.rest(slot);
+                self.hand_on_if_many(take);
             }
             if let Some(hot) = self.hot.get_mut(slot) {
                 hot.state &= !Hot::AWAKE;
@@ -492,35 +545,29 @@ impl FlowTable {
         self.awake = awake;
     }
 
-    /// The clock was set to `time`: flows that lie an idle time-out or more
-    /// from there end.
+    /// The clock was set back to `time`, and an epoch begins: every flow ends.
     pub fn step(&mut self, time: Timestamp) {
+        self.step_to(time, None);
+    }
+
+    fn step_to(&mut self, time: Timestamp, mut take: Option<&mut dyn FnMut(&[FlowEnd])>) {
         self.free.append(&mut self.freed);
         self.now = time;
         self.windows_closed_to = Timestamp::MIN;
-        // List by list and not slot by slot: which slot a flow got depends on the partitions that
-        // share the table, and flows of one deadline let go in the order in which they are linked.
         let mut lists = std::mem::take(&mut self.due);
         self.wheel.clear(time, &mut lists);
-        for (partition, head) in lists.drain(..) {
+        for (_, head) in lists.drain(..) {
             let mut next = Some(head);
             while let Some(slot) = next {
                 next = Wheel::after(&self.cold, slot);
-                self.end_apart_or_link(slot, partition, time);
+                if let Some(&hot) = self.hot.get(slot) {
+                    // By its own stamps: it did not go on in this epoch.
+                    self.end(slot, self.reason_at(&hot, Timestamp::MAX), false);
+                }
+                self.hand_on_if_many(&mut take);
             }
         }
         self.due = lists;
-    }
-
-    fn end_apart_or_link(&mut self, slot: u32, partition: usize, time: Timestamp) {
-        let (Some(&hot), Some(&cold)) = (self.hot.get(slot), self.cold.get(slot)) else { return };
-        let (class, deadline) = self.deadline(&hot, &cold);
-        let is_apart = time.since(hot.last).as_ns().unsigned_abs() >= self.idle_ns;
-        if is_apart && !hot.is_unstamped() {
-            self.end(slot, self.reason(&hot), false);
-        } else {
-            self.wheel.link(&mut self.cold, slot, partition, class, deadline);
-        }
     }
 
     /// The earliest stamp of a flow that has not ended.

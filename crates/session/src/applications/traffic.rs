@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use engine::flow::pass::{FaultScope, Labels, Lens, Now, Piece};
-use engine::flow::{FlowEnd, FlowMark, RemainingFlows};
+use engine::flow::{FlowEnd, FlowMark, MarkKind, RemainingFlows};
 use engine::window::LATENESS_ALLOWANCE;
 use packet::{Protocol, Span, Timestamp};
 use serde::Deserialize;
@@ -223,6 +223,14 @@ impl Lens for Counting {
             if let Some(period) = self.period(ended.seen) {
                 period.ended_flows += 1;
             }
+        }
+    }
+
+    /// With an epoch ([`packet::event_time`]) what was open is over, and periods begin again.
+    fn on_mark(&mut self, mark: FlowMark, _: &mut Labels) {
+        if mark.kind == MarkKind::Step {
+            self.close_before(i64::MAX);
+            self.closed_to = i64::MIN;
         }
     }
 

@@ -22,6 +22,12 @@ use crate::summary::SourceSummary;
 /// What packets lack that are not measured.
 pub const KEY: &str = "TCP data";
 
+/// Said of packets that are behind all periods that are left. Two taps have no epochs: which packet
+/// of one belongs to which of the other cannot be determined.
+const BEHIND: &str = "packets are timestamped before periods that were reported already, and are in \
+                      no row: the clock was set back; give the captures before and after it \
+                      separately";
+
 /// Stamps are compared over so much of the captures' beginnings.
 const COMPARED: Span = Span::from_seconds(2);
 
@@ -231,11 +237,14 @@ pub struct TapOutcome {
 impl TapOutcome {
     fn of(tap: &cca::Tap) -> Self {
         let counts = tap.counts();
-        let keyed = counts.taken + counts.left_out;
-        let lines = match counts.out_of_window {
-            0 => String::new(),
-            count => format!("cca: {count} {BEGUN_AGAIN}\n"),
-        };
+        // Those of flows for which there was no place are reported as such.
+        let keyed = counts.taken + counts.left_out + counts.no_place;
+        let mut lines = String::new();
+        for (count, what) in [(counts.out_of_window, BEGUN_AGAIN), (counts.behind, BEHIND)] {
+            if count > 0 {
+                lines.push_str(&format!("cca: {count} {what}\n"));
+            }
+        }
         Self {
             outcome: Outcome {
                 keyed,

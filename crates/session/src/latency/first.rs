@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use engine::flow::pass::Piece;
 use engine::flow::{EndReason, FlowRecord};
-use packet::{FlowKey, FlowSlot, Layers, Span, Timestamp};
+use packet::event_time::STEP_BACK;
+use packet::{EventTime, FlowKey, FlowSlot, Layers, Span, TimeMove, Timestamp};
 
 use super::flow::Flow;
 use super::line::{LatencyRows, Line};
@@ -95,18 +96,19 @@ pub(super) struct Recent {
     every: Span,
     first: First,
     flows: HashMap<(u32, u32), FlowKey>,
-    latest: Timestamp,
+    time: EventTime,
     next: Option<Timestamp>,
 }
 
 impl Recent {
     pub(super) fn new(to: Outlet<Vec<LatencyRows>>, every: Span, first: First) -> Self {
-        Self { to, every, first, flows: HashMap::new(), latest: Timestamp::MIN, next: None }
+        let time = EventTime::new(STEP_BACK);
+        Self { to, every, first, flows: HashMap::new(), time, next: None }
     }
 
     pub(super) fn on_time(&mut self, time: Timestamp) {
-        self.latest = self.latest.max(time);
-        if self.next.is_none() && time != Timestamp::UNKNOWN {
+        let is_epoch = self.time.on_packet(time) == TimeMove::Epoch;
+        if (is_epoch || self.next.is_none()) && time != Timestamp::UNKNOWN {
             self.next = Some(time.plus(self.every));
         }
     }
@@ -128,10 +130,10 @@ impl Recent {
 
     /// Shows them, where it is time for that.
     pub(super) fn show(&mut self, latency: &latency::Latency) {
-        if self.next.is_none_or(|next| self.latest < next) {
+        if self.next.is_none_or(|next| self.time.latest() < next) {
             return;
         }
-        self.next = Some(self.latest.plus(self.every));
+        self.next = Some(self.time.latest().plus(self.every));
         for ((index, generation), key) in self.flows.drain() {
             let record = going_on(key);
             let found =

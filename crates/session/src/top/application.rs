@@ -9,7 +9,9 @@ use engine::flow::pass::{FaultScope, Labels, Lens, Now, Piece};
 use engine::group::{GroupStage, Groups, Outcome};
 use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};
 use engine::table::{Entry as _, Tally};
-use engine::window::{ClosedWindows, Item, WindowExtract, WindowOwner, fold_windows};
+use engine::window::{
+    ClosedWindows, Item, LATENESS_ALLOWANCE, WindowExtract, WindowOwner, fold_windows,
+};
 use engine::{Fold as _, Stage as _};
 use packet::{Batch, HashSeed, Span, Timestamp};
 use serde::Deserialize;
@@ -39,7 +41,7 @@ pub struct Settings {
     /// Add up each window of this length for itself.
     #[serde(deserialize_with = "written::duration_if_any")]
     pub window: Option<Span>,
-    /// Keys kept at most.
+    /// Keys kept at most, in all windows together that are open at a time.
     pub max_keys: usize,
     /// By name: pseudonyms instead of names, by the key in this file.
     pub hash_names: Option<PathBuf>,
@@ -48,7 +50,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let (by, sort) = (By::Source, SortBy::Bytes);
-        Self { by, rows: 10, sort, window: None, max_keys: 16_000_000, hash_names: None }
+        Self { by, rows: 10, sort, window: None, max_keys: 6_000_000, hash_names: None }
     }
 }
 
@@ -77,7 +79,7 @@ impl Application for Top {
 # sort = \"bytes\"
 # Totals for each window of this length; required on an interface.
 window = \"10s\"
-# max-keys = 16000000
+# max-keys = 6000000
 # By name: pseudonyms, with the key in a file.
 # hash-names = \"names.key\"
 ";
@@ -148,15 +150,19 @@ fn watch<G: TopGrouping + 'static>(out: Out<G>, seed: HashSeed, sharing: Sharing
             Watchers { any: Some(Box::new(make)), ..Watchers::default() }
         }
         (None, _) => Whole { stage: whole(out.clone()), out }.into(),
-        (Some(window), _) => WindowSums {
-            extract: WindowExtract::new(out.grouping, seed, window),
-            owner: WindowOwner::new(seed, max_keys),
-            closed: Vec::new(),
-            forgotten: 0,
-            out,
+        (Some(window), _) => {
+            let extract = WindowExtract::new(out.grouping, seed, window);
+            let owner = WindowOwner::new(seed, max_keys.div_ceil(open_windows_max(window)));
+            WindowSums { extract, owner, closed: Vec::new(), forgotten: 0, out }.into()
         }
-        .into(),
     }
+}
+
+/// Windows that are open at the same time, at most: those within the allowance for late packets,
+/// which is that of 64 windows where they are short, and two that it cuts.
+fn open_windows_max(window: Span) -> usize {
+    let late = LATENESS_ALLOWANCE.as_ns().div_euclid(window.as_ns().max(1)).min(64);
+    usize::try_from(late).unwrap_or_default() + 2
 }
 
 /// Rows on their way out.
@@ -188,16 +194,26 @@ impl<G: TopGrouping> Out<G> {
         }
     }
 
-    fn close(self, outcome: Outcome, late: u64, forgotten: u64) -> Result<Closing, Refusal> {
+    fn close(
+        self,
+        outcome: Outcome,
+        (late, epochs): (u64, u64),
+        forgotten: u64,
+    ) -> Result<Closing, Refusal> {
         let shown = shown(late, self.refused.packets, forgotten);
         let Self { refused, refusal, .. } = self;
-        let lines = match forgotten {
+        let mut lines = match forgotten {
             0 => String::new(),
             count => format!(
                 "top: the source of {count} flows was evicted to bound memory; if they resume, it \
                  is the sender of the next packet\n"
             ),
         };
+        if epochs > 0 {
+            lines.push_str(&format!(
+                "top: {epochs} steps back of the clock by 120 s or more: windows begin again\n"
+            ));
+        }
         let closing = Closing {
             outcome,
             key: G::KEY,
@@ -261,7 +277,7 @@ impl<G: TopGrouping + 'static> Watcher for Whole<G> {
         let Self { stage, mut out } = *self;
         let (groups, outcome) = stage.finish();
         out.put(None, &groups);
-        out.close(outcome, 0, 0)
+        out.close(outcome, (0, 0), 0)
     }
 }
 
@@ -344,7 +360,8 @@ impl<G: TopGrouping + 'static> Watcher for WindowSums<G> {
         self.closed.push(self.owner.on_mark(last));
         self.put();
         let Self { extract, forgotten, out, .. } = *self;
+        let epochs = extract.epochs();
         let (outcome, late) = extract.finish();
-        out.close(outcome, late, forgotten)
+        out.close(outcome, (late, epochs), forgotten)
     }
 }

@@ -35,6 +35,10 @@ pub(super) const SCHEMA: Schema = &[NAME, PACKETS, BYTES];
 /// And with them.
 pub(super) const WINDOWED_SCHEMA: Schema = &[WINDOW_START, NAME, PACKETS, BYTES];
 
+/// Windows that are open together: of short ones the oldest is handed on for another, and may have
+/// rows again.
+const WINDOWS_MAX: usize = 4096;
+
 /// Bytes of names that are added up at a time.
 const TEXT_LEN_MAX: usize = 256 << 20;
 
@@ -76,6 +80,12 @@ struct Sums {
 impl Sums {
     fn add(&mut self, record: &FlowRecord, name: Option<&str>) {
         let start = self.settings.window.map(|window| record.last.window_start(window));
+        if self.windows.len() >= WINDOWS_MAX
+            && !self.windows.contains_key(&start)
+            && let Some((first, sums)) = self.windows.pop_first()
+        {
+            self.hand_on(first, sums);
+        }
         let sums = self.windows.entry(start).or_default();
         let tally = Tally { packets: record.packets_total(), bytes: record.bytes_total() };
         let name: Option<Box<str>> = name.map(Into::into);
@@ -89,22 +99,27 @@ impl Sums {
         sums.entry(name).or_default().fold(&tally);
     }
 
-    /// Hands on the windows that no packet can change any more.
+    /// Hands on the windows that no packet can change any more: with an epoch
+    /// ([`packet::event_time`]) all of them.
     fn put(&mut self, mark: FlowMark) {
-        let is_last = mark.kind == MarkKind::Last;
+        let is_all = mark.kind != MarkKind::Tick;
         while let Some(entry) = self.windows.first_entry() {
             let window = self.settings.window.unwrap_or_default();
             let is_over = entry
                 .key()
                 .is_some_and(|start| start.plus(window).plus(LATENESS_ALLOWANCE) <= mark.watermark);
-            if !is_over && !is_last {
+            if !is_over && !is_all {
                 break;
             }
             let (start, sums) = entry.remove_entry();
-            let text_len: usize = sums.keys().flatten().map(|name| name.len()).sum();
-            self.text_len = self.text_len.saturating_sub(text_len);
-            self.put_window(start, sums);
+            self.hand_on(start, sums);
         }
+    }
+
+    fn hand_on(&mut self, start: Option<Timestamp>, sums: HashMap<Option<Box<str>>, Tally>) {
+        let text_len: usize = sums.keys().flatten().map(|name| name.len()).sum();
+        self.text_len = self.text_len.saturating_sub(text_len);
+        self.put_window(start, sums);
     }
 
     fn put_window(&mut self, start: Option<Timestamp>, sums: HashMap<Option<Box<str>>, Tally>) {

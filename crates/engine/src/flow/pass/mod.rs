@@ -24,12 +24,12 @@ use std::ops::Range;
 
 use packet::{BATCH_LEN_MAX, Batch, HashSeed, Timestamp};
 
-use super::extract::{FlowClock, FlowMark, FlowPacket, MarkKind};
+use super::extract::{FlowClock, FlowMark, FlowPacket};
 use super::options::FlowOptions;
 use super::record::FlowCounts;
 use super::rest::RemainingFlows;
 use super::slab::FlowSlot;
-use super::table::{FlowEnd, FlowTable};
+use super::table::FlowTable;
 use crate::group::Outcome;
 use crate::partition::PartitionShare;
 use prepared::Part;
@@ -60,7 +60,6 @@ pub struct Pass<L> {
     slots: Vec<FlowSlot>,
     /// Where the piece begins in its batch.
     start: usize,
-    just_ended: Vec<FlowEnd>,
 }
 
 /// What is left of a pass.
@@ -93,7 +92,6 @@ impl<L: Lens> Pass<L> {
             places: Vec::with_capacity(PIECE_LEN),
             slots: Vec::with_capacity(PIECE_LEN),
             start: 0,
-            just_ended: Vec::new(),
         }
     }
 
@@ -216,36 +214,27 @@ impl<L: Lens> Pass<L> {
         packets: &[FlowPacket],
         places: &[usize],
     ) {
-        let Self { table, slots, lens, labels, .. } = self;
+        let Self { table, slots, lens, labels, counts, .. } = self;
         for packet in packets {
             table.prefetch(packet.hash);
         }
         table.observe(packets, slots);
         lens.on_piece(&Piece { batch, records, packets, places, slots }, labels);
         labels.settle();
-        self.hand_over_ended();
-    }
-
-    fn hand_over_ended(&mut self) {
-        self.just_ended.extend(self.table.take_ended());
-        if self.just_ended.is_empty() {
-            return;
-        }
-        for ended in &self.just_ended {
-            self.counts.add(&ended.record);
-        }
-        self.lens.on_ended(&self.just_ended, &mut self.labels);
-        self.just_ended.clear();
+        table.hand_on(&mut |ended| {
+            ended.iter().for_each(|ended| counts.add(&ended.record));
+            lens.on_ended(ended, labels);
+        });
     }
 
     fn on_mark(&mut self, mark: FlowMark) {
-        self.lens.on_mark(mark, &mut self.labels);
-        match mark.kind {
-            MarkKind::Step => self.table.step(mark.watermark),
-            MarkKind::Tick | MarkKind::Last => self.table.expire(mark.watermark),
-        }
-        self.hand_over_ended();
-        self.lens.on_marked(mark);
+        let Self { table, lens, labels, counts, .. } = self;
+        lens.on_mark(mark, labels);
+        table.pass_mark(mark, &mut |ended| {
+            ended.iter().for_each(|ended| counts.add(&ended.record));
+            lens.on_ended(ended, labels);
+        });
+        lens.on_marked(mark);
     }
 }
 

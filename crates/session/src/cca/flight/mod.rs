@@ -5,7 +5,8 @@ mod rows;
 use cca::flight::{FlightCounts, FlightMissingReason, FlightTap};
 use cca::{TapOptions, Walk};
 use engine::group::Outcome;
-use packet::{Batch, FlowKey, Frame, Record, Timestamp};
+use packet::event_time::STEP_BACK;
+use packet::{Batch, EventTime, FlowKey, Frame, Record, TimeMove, Timestamp};
 
 use super::BEGUN_AGAIN;
 use super::naming::Namer;
@@ -25,7 +26,8 @@ const SLOTS_WAITED: i64 = 2;
 /// long as a packet may wait, and then no more.
 ///
 /// The reported periods depend only on the packets before their ends, and not on how they are
-/// cut into batches.
+/// cut into batches. Where an epoch begins ([`packet::event_time`]), the periods before it are
+/// evaluated as at the end of the input, and all flows begin again.
 pub struct FlightReader {
     tap: FlightTap,
     walk: Walk,
@@ -33,6 +35,9 @@ pub struct FlightReader {
     namer: Option<Namer>,
     /// The start of the period that is evaluated next.
     begin: Option<i64>,
+    time: EventTime,
+    /// Epochs after the first.
+    epochs: u64,
     seen: Seen,
 }
 
@@ -48,7 +53,8 @@ impl FlightReader {
     ) -> Self {
         let walk = Walk::new(options.clock, period_len, 0);
         let tap = FlightTap::new(options);
-        Self { tap, walk, row_count, namer, begin: None, seen: Seen::default() }
+        let time = EventTime::new(STEP_BACK);
+        Self { tap, walk, row_count, namer, begin: None, time, epochs: 0, seen: Seen::default() }
     }
 
     /// Takes packets in, and hands periods that are past to `put`.
@@ -64,14 +70,28 @@ impl FlightReader {
         let mut rest = records;
         // A period is looked at right behind the packet by which it is past, wherever the batch
         // ends: what is forgotten then is forgotten before the same packet in every run.
-        while let Some(at) = rest.iter().position(|record| self.is_due(record)) {
-            let (before, after) = rest.split_at(at + 1);
+        while let Some((at, is_epoch)) = self.next_look(rest) {
+            let (before, after) = rest.split_at(if is_epoch { at } else { at + 1 });
             self.tap.take(&Batch { bytes, records: before, tick: None });
-            self.look(false, &mut put)?;
+            self.look(is_epoch, &mut put)?;
+            if is_epoch {
+                self.epochs += 1;
+                self.begin = None;
+                self.tap.begin_again();
+            }
             rest = after;
         }
         self.tap.take(&Batch { bytes, records: rest, tick });
         if tick.is_some() { self.look(false, put) } else { Ok(()) }
+    }
+
+    /// The first packet by which periods are past, and whether it is of another epoch: then they
+    /// are evaluated before it is taken in.
+    fn next_look(&mut self, records: &[Record]) -> Option<(usize, bool)> {
+        records.iter().enumerate().find_map(|(at, record)| {
+            let is_epoch = self.time.on_packet(record.timestamp) == TimeMove::Epoch;
+            (is_epoch || self.is_due(record)).then_some((at, is_epoch))
+        })
     }
 
     /// Whether a packet is the first after the period that is evaluated next, and its wait.
@@ -139,7 +159,8 @@ impl FlightReader {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let counts = self.tap.counts();
-        let keyed = counts.data + counts.acks;
+        // Those of flows for which there was no place are reported as such.
+        let keyed = counts.data + counts.acks + counts.no_place;
         Outcome { keyed, without_key: counts.received() - keyed, ..Outcome::default() }
     }
 
@@ -168,6 +189,7 @@ impl FlightReader {
              window: ignored",
         );
         say(counts.begun_again, BEGUN_AGAIN);
+        say(self.epochs, "steps back of the clock by 120 s or more: flows and periods begin again");
         say(
             counts.acks_of_unseen,
             "packets acknowledge data that did not pass the tap: it takes another path, or there \

@@ -1,0 +1,154 @@
+"""Measures memory and CPU time of every command and application, with its defaults, in floods.
+
+    .venv/bin/python bench/speed/floods/measure.py OUTPUT [--packets N] [--kinds K...] [--only C...]
+
+Each run reads a capture of `hostile.py`, which is made once and lies in memory where there is room
+(`--scratch`). Writes runs.jsonl and table.md as soon as a row is known, and environment.json.
+"""
+
+import argparse
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).parent))
+import environment
+import hostile
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = ROOT / "target/release/wirelens"
+TIME_MAX_S = 600
+
+COMMANDS = {
+    "info": ["info"],
+    "top": ["top", "-n", "0"],
+    "top --by pair": ["top", "-n", "0", "--by", "pair"],
+    "top --by flow": ["top", "-n", "0", "--by", "flow"],
+    "top --by flow --window 1ms": ["top", "-n", "0", "--by", "flow", "--window", "1ms"],
+    "top --by name": ["top", "-n", "0", "--by", "name"],
+    "flows": ["flows"],
+    "flows --stats": ["flows", "--stats"],
+    "flows --read-names": ["flows", "--read-names"],
+    "flows --window 1ms": ["flows", "--window", "1ms"],
+    "classify": ["classify", "-m", "services"],
+    "latency": ["latency"],
+    "latency --by destination": ["latency", "--by", "destination"],
+    "cca": ["cca"],
+    "l4s": ["l4s", "-m", "l4s", "--to", "*:443"],
+    "nprint": ["nprint", "-4", "-t", "--depth", "2"],
+    "packetlog record": ["packetlog", "record", "-o", "log"],
+    "run": ["run", "-c", "run.toml"],
+}
+RUN = ["top", "flows", "classify", "cca", "latency", "unanswered", "traffic", "l4s", "packetlog"]
+SETTINGS = {
+    "top": 'by = "flow"', "flows": "read-names = true", "classify": 'model = "services"',
+    "l4s": 'model = "l4s"\nto = ["*:443"]',
+}  # fmt: skip
+
+
+def settings(capture: Path, folder: Path) -> str:
+    text = f'[input]\nread = "{capture}"\n'
+    for name in RUN:
+        output = f"{folder}/" + ("log" if name == "packetlog" else f"{name}.csv")
+        text += f'[{name}]\noutput = "{output}"\n{SETTINGS.get(name, "")}\n'
+        text += "" if name == "packetlog" else 'format = "csv"\n'
+    return text
+
+
+def measured(name: str, capture: Path, folder: Path) -> dict[str, object]:
+    """One run: memory at its highest, CPU time, what it said."""
+    words = [str(word) for word in COMMANDS[name]]
+    (folder / "run.toml").write_text(settings(capture, folder))
+    if words[0] != "run":
+        words += ["-r", str(capture)]
+    if words[0] not in ("info", "packetlog", "run"):
+        words += ["--format", "csv"]
+    rows = folder / "rows.csv"
+    with rows.open("wb") as out, (folder / "said").open("wb") as said:
+        child = subprocess.Popen(
+            ["timeout", str(TIME_MAX_S), PROGRAM, *words], stdout=out, stderr=said, cwd=folder
+        )
+        _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    text = (folder / "said").read_text()
+    # What is the same in every run, or names files, is left out.
+    lines = [line for line in text.splitlines() if re.match(r"[a-z0-9]+: |\d+ |wirelens: ", line)]
+    found: dict[str, object] = {
+        "status": child.returncode,
+        "rss_mib": round(usage.ru_maxrss / 1024),
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 2),
+        "said": lines,
+    }
+    if words[0] == "flows" and "--window" not in name:
+        found["long_rows"] = long_rows(rows)
+    shutil.rmtree(folder / "log", ignore_errors=True)
+    rows.unlink()
+    return found
+
+
+def long_rows(rows: Path) -> int:
+    """Rows of the long flows: as many as there are flows, where all live through a flood."""
+    with rows.open() as file:
+        port = str(hostile.LONG_PORT)
+        return sum(row["dst_port"] == port for row in csv.DictReader(file))
+
+
+def table(output: Path) -> str:
+    """The rows as a table: memory and CPU time by command and kind."""
+    runs = [json.loads(line) for line in (output / "runs.jsonl").read_text().splitlines()]
+    kinds = list(dict.fromkeys(run["kind"] for run in runs))
+    found = {(run["command"], run["kind"]): run for run in runs}
+    millions = {run["kind"]: round(run["packets"] / 1e6) for run in runs}
+    heads = [f"{kind}, {millions[kind]} M" for kind in kinds]
+    lines = [
+        f"| MiB, ns of CPU per packet | {' | '.join(heads)} |",
+        "|---" * (len(kinds) + 1) + "|",
+    ]
+    for command in dict.fromkeys(run["command"] for run in runs):
+        cells = []
+        for kind in kinds:
+            run = found.get((command, kind))
+            cells.append(f"{run['rss_mib']:,}, {run['cpu_ns']:,}" if run else "")
+        lines.append(f"| `{command}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--packets", type=int, default=10_000_000)
+    parser.add_argument("--kinds", nargs="+", choices=hostile.KINDS, default=list(hostile.KINDS))
+    parser.add_argument("--only", nargs="+", choices=COMMANDS, default=list(COMMANDS))
+    parser.add_argument("--scratch", type=Path)
+    given = parser.parse_args()
+    given.output.mkdir(parents=True, exist_ok=True)
+    facts = environment.facts([], 1)
+    (given.output / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
+    with (
+        tempfile.TemporaryDirectory(dir=given.scratch) as held,
+        (given.output / "runs.jsonl").open("a") as out,
+    ):
+        for kind in given.kinds:
+            capture = Path(held, "flood.pcap")
+            with capture.open("wb") as file:
+                hostile.write(kind, given.packets, 1, file)
+            packets = given.packets + hostile.long_packets(given.packets)
+            for name in given.only:
+                with tempfile.TemporaryDirectory() as folder:
+                    found = measured(name, capture, Path(folder))
+                cpu_ns = round(float(str(found["cpu_s"])) * 1e9 / packets)
+                row = {"kind": kind, "command": name, "packets": packets, "cpu_ns": cpu_ns}
+                out.write(json.dumps(row | found) + "\n")
+                out.flush()
+                (given.output / "table.md").write_text(table(given.output))
+
+
+if __name__ == "__main__":
+    main()
