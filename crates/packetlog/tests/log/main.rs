@@ -11,6 +11,7 @@ mod compressing;
 mod crafted;
 mod crashes;
 mod faults;
+mod ledger;
 mod lab;
 mod reading;
 mod room;
