@@ -118,7 +118,9 @@ fn text(stats: &LogStats) -> String {
         ));
     }
     if !stats.is_whole && stats.file_count > 0 {
-        text.push_str("this log has neither account nor ledger: losses and deletions are only partly known\n");
+        text.push_str(
+            "this log has neither account nor ledger: losses and deletions are only partly known\n",
+        );
     }
     text
 }

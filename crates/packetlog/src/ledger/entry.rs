@@ -54,20 +54,43 @@ pub(crate) enum Entry {
     /// A segment begins: the sums of all before it.
     Segment(Box<LedgerState>),
     /// A recorder starts; the one before it ended properly or not.
-    Start { version: String, is_clean: bool, account: String },
+    Start {
+        version: String,
+        is_clean: bool,
+        account: String,
+    },
     /// A recorder ended properly.
-    Stop { account: String },
+    Stop {
+        account: String,
+    },
     /// From here on packets are stored by another mode.
-    Mode { generation: u64, name: String },
+    Mode {
+        generation: u64,
+        name: String,
+    },
     Chunk(ChunkEntry),
     /// A file that was there before the ledger: nothing is known of its content.
-    Earlier { file: String, chunks: u64, end: u64, packets: u64 },
+    Earlier {
+        file: String,
+        chunks: u64,
+        end: u64,
+        packets: u64,
+    },
     /// A file is deleted now.
-    Delete { file: String, cause: Deletion, packets: u64, bytes: u64 },
+    Delete {
+        file: String,
+        cause: Deletion,
+        packets: u64,
+        bytes: u64,
+    },
     /// The sums over all packets, as `account` has them.
-    Account { text: String },
+    Account {
+        text: String,
+    },
     /// Records that could not be written.
-    Omitted { records: u64 },
+    Omitted {
+        records: u64,
+    },
     /// A kind of a later version.
     Unknown,
 }

@@ -14,9 +14,6 @@ use crate::ledger::{
     scan_newest,
 };
 
-/// What is wrong with the last record of a recorder that was killed.
-const TORN: &str = "a record is not complete";
-
 /// What is not as the ledger or an anchor has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
@@ -164,6 +161,7 @@ struct Reading {
     base: BTreeMap<String, FileEntry>,
     chunks: BTreeMap<String, Vec<ChunkEntry>>,
     is_gap: bool,
+    last_damage: Option<Damage>,
 }
 
 impl Reading {
@@ -173,8 +171,9 @@ impl Reading {
             Seen::Record(head, entry) => read.record(*head, entry, anchors, report),
             Seen::Damage(path, line, damage) => {
                 read.is_gap = true;
+                read.last_damage = Some(damage.clone());
                 let what = match damage {
-                    Damage::Torn => TORN,
+                    Damage::Torn => "a record is not complete",
                     Damage::NoRecord => "no record of a ledger",
                     Damage::Hash => "its hash is wrong: this record was changed",
                     Damage::Gap => "records before it are missing",
@@ -250,11 +249,10 @@ pub fn verify(folder: &Path, anchors: &[Head]) -> Result<VerifyReport, LogError>
     let state = &read.state;
     report.is_stopped = state.is_stopped;
     (report.unclean, report.omitted) = (state.unclean, state.omitted);
-    // What a recorder was just writing, or was killed at.
-    let is_torn = |finding: &Finding| matches!(finding, Finding::Ledger { what, .. } if *what == TORN);
-    let damages = report.findings.iter().filter(|finding| matches!(finding, Finding::Ledger { .. }));
-    if read.is_gap && damages.last().is_some_and(is_torn) {
-        report.findings.retain(|finding| !is_torn(finding));
+    if read.is_gap && read.last_damage == Some(Damage::Torn) {
+        // What a recorder was just writing, or was killed at; the last finding so far of a ledger.
+        let last = report.findings.iter().rposition(|it| matches!(it, Finding::Ledger { .. }));
+        last.map(|last| report.findings.remove(last));
     }
     if report.records.is_none() {
         return Ok(report);
@@ -322,6 +320,7 @@ struct Outcome {
     findings: Vec<Finding>,
     chunks: u64,
     unrecorded: u64,
+    damaged_keys: u64,
 }
 
 impl Check<'_> {
@@ -334,6 +333,7 @@ impl Check<'_> {
                 return report.findings.push(Finding::Unreadable(error.to_string()));
             }
         };
+        let damaged_keys = outcome.damaged_keys;
         if !outcome.findings.is_empty()
             && let Ok(again) = LogFile::open_without_index(folder, self.name)
         {
@@ -343,8 +343,9 @@ impl Check<'_> {
                 outcome.findings.push(Finding::Side(self.of_index()));
             }
         }
-        let damaged = file.side_faults.iter().map(|fault| Finding::Side(fault.to_string()));
-        outcome.findings.extend(damaged);
+        let keys = (damaged_keys > 0).then(|| file.keys_fault(damaged_keys));
+        let damaged = file.side_faults.iter().chain(&keys);
+        outcome.findings.extend(damaged.map(|fault| Finding::Side(fault.to_string())));
         report.chunks += outcome.chunks;
         report.chunks_unrecorded += outcome.unrecorded;
         report.findings.append(&mut outcome.findings);
@@ -362,7 +363,7 @@ impl Check<'_> {
         let mut outcome = Outcome::default();
         let mut summed = FileEntry { earlier_end: self.base.earlier_end, ..FileEntry::default() };
         let mut entries = self.entries.iter().peekable();
-        let (mut bytes, mut damaged_keys, mut is_misled) = (Vec::new(), 0, false);
+        let (mut bytes, mut is_misled) = (Vec::new(), false);
         for record in &file.chunks {
             let (offset, len) = (record.offset, u64::from(record.len));
             if offset < self.base.earlier_end {
@@ -370,7 +371,7 @@ impl Check<'_> {
                 continue;
             }
             let stored = content(file, record, &mut bytes);
-            damaged_keys += u64::from(!keys_are_right(file, record));
+            outcome.damaged_keys += u64::from(!keys_are_right(file, record));
             let trailer = Trailer::read(&bytes).ok().map(|(trailer, ..)| trailer);
             is_misled |= trailer.is_some_and(|trailer| trailer != record.trailer);
             if offset < self.base.end {
@@ -410,10 +411,6 @@ impl Check<'_> {
         }
         if is_misled {
             outcome.findings.push(Finding::Side(self.of_index()));
-        }
-        if damaged_keys > 0 {
-            let fault = file.keys_fault(damaged_keys);
-            outcome.findings.push(Finding::Side(fault.to_string()));
         }
         outcome
     }

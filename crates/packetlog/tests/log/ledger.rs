@@ -88,7 +88,7 @@ fn an_untouched_log_has_no_finding_plain_or_compressed_or_repaired() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn a_changed_byte_is_found_in_any_file_of_packets_index_or_ledger(
@@ -103,7 +103,8 @@ proptest! {
             compress(folder.path(), 1, false).unwrap();
         }
         let kinds = [".pcapng", ".zst", ".idx", ".keys", ".jsonl"];
-        let mut all: Vec<PathBuf> = kinds.iter().flat_map(|kind| files(folder.path(), kind)).collect();
+        let all = kinds.iter().flat_map(|kind| files(folder.path(), kind));
+        let mut all: Vec<PathBuf> = all.collect();
         all.retain(|path| path.metadata().unwrap().len() > 0);
         let path = &all[file.index(all.len())];
         let mut bytes = std::fs::read(path).unwrap();
@@ -194,9 +195,7 @@ fn a_ledger_rewritten_with_right_hashes_is_found_by_an_anchor_alone() {
     let unanchored = verify(other.path(), &[]).unwrap();
     assert_eq!((unanchored.findings, unanchored.anchored), (vec![], None));
     let report = verify(other.path(), &[head]).unwrap();
-    let is_found = |found: &Finding| {
-        matches!(found, Finding::Rewritten(_) | Finding::Truncated(_))
-    };
+    let is_found = |found: &Finding| matches!(found, Finding::Rewritten(_) | Finding::Truncated(_));
     assert!(report.findings.len() == 1 && is_found(&report.findings[0]), "{report:?}");
     assert!(verify(folder.path(), &[head]).unwrap().findings.is_empty());
     // Without a record that follows the anchored one, the end is cut off.
@@ -229,7 +228,8 @@ fn what_the_recorder_deletes_for_room_is_recorded_and_no_finding() {
     let segments = ledger(folder.path());
     assert!(segments.len() < 8, "old segments are deleted: {segments:?}");
     assert!(report.anchors_before > 0 && report.records.unwrap().0 > 1, "{report:?}");
-    let bytes: u64 = files(folder.path(), "").iter().map(|path| path.metadata().unwrap().len()).sum();
+    let bytes: u64 =
+        files(folder.path(), "").iter().map(|path| path.metadata().unwrap().len()).sum();
     assert!(bytes <= (1 << 20) + 4096, "{bytes}");
     let stats = Log::open(folder.path()).unwrap().stats();
     let ledger = stats.ledger.clone().unwrap();
@@ -300,7 +300,10 @@ fn a_torn_record_of_a_killed_recorder_is_repaired_and_unrecorded_blocks_are_reco
     recover(folder.path()).unwrap();
     let recovered = verify(folder.path(), &[]).unwrap();
     assert_eq!(recovered.findings, []);
-    assert_eq!((recovered.chunks_unrecorded, recovered.chunks_found), (0, killed.chunks_unrecorded));
+    assert_eq!(
+        (recovered.chunks_unrecorded, recovered.chunks_found),
+        (0, killed.chunks_unrecorded)
+    );
     record(small_files(folder.path()), 8000..9000);
     let report = verify(folder.path(), &[]).unwrap();
     assert_eq!((report.findings, report.unclean), (vec![], 1));
@@ -332,10 +335,8 @@ fn heads_are_appended_to_a_file_elsewhere() {
     assert_eq!(heads.iter().map(|head| head.number).collect::<BTreeSet<_>>().len(), 4);
     let report = verify(folder.path(), &heads).unwrap();
     assert_eq!((&report.findings[..], report.anchored), (&[][..], heads.last().copied()));
-    let inside = RecorderOptions {
-        anchor: Some(folder.path().join("heads")),
-        ..small_files(folder.path())
-    };
+    let inside =
+        RecorderOptions { anchor: Some(folder.path().join("heads")), ..small_files(folder.path()) };
     let refused = packetlog::recorder::Recorder::create(
         inside,
         &classes(),

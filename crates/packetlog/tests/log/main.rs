@@ -11,7 +11,7 @@ mod compressing;
 mod crafted;
 mod crashes;
 mod faults;
-mod ledger;
 mod lab;
+mod ledger;
 mod reading;
 mod room;

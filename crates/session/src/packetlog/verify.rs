@@ -59,7 +59,10 @@ pub fn verified_lines(report: &VerifyReport, anchors: &[Head]) -> String {
     }
     let verdict = match (report.findings.len(), report.anchored) {
         (0, Some(anchored)) => {
-            format!("nothing was changed or removed up to record {}, which is anchored", anchored.number)
+            format!(
+                "nothing was changed or removed up to record {}, which is anchored",
+                anchored.number
+            )
         }
         (0, None) => String::from("nothing was changed or removed, as far as the ledger shows"),
         (count, _) => format!("{count} findings"),
@@ -87,10 +90,9 @@ fn unproven(text: &mut String, report: &VerifyReport, anchors: &[Head], head: He
             "records, all: no anchor was given, so a user who can write to the folder can have \
              rewritten log and ledger together",
         ),
-        None => line(
-            head.number,
-            "records, all: no given anchor is among the records that are there",
-        ),
+        None => {
+            line(head.number, "records, all: no given anchor is among the records that are there")
+        }
     }
     line(
         report.anchors_before,
