@@ -282,6 +282,13 @@ COMMANDS = {
         },
         frozenset({"--help", "--log", "--force", "--why"}),
     ),
+    "packetlog verify": Command(
+        ("packetlog", "verify", "--log", "{log}"),
+        {"head": ("--head",)},
+        {"--anchor": Option(("heads",), "")},
+        # What `--anchor` does is the matter of `test_packetlog_verify.py`.
+        frozenset({"--help", "--log", "--head"}),
+    ),
     "packetlog record": Command(
         ("packetlog", "record", "-o", "log"),
         {"captures": READ, "live": LIVE},
@@ -294,7 +301,7 @@ COMMANDS = {
                 "--direct": ("never",), "--block-bytes": ("1M",), "--blocks": ("8",),
                 "--flush": ("1s",), "--sync": (), "--group-readable": (),
                 "--notes": ("comment",), "--encoding": ("compact",), "--compress": (),
-                "--fixed-mode": (),
+                "--anchor": ("../heads",), "--fixed-mode": (),
                 "--hindsight": ("1s",), "--hindsight-bytes": ("32M",), "--hindsight-reach": ("host",),
                 "--events": ("events.jsonl",), "--threads": ("1",), "--seed": ("1",),
             }.items()

@@ -87,6 +87,29 @@ impl Account {
         }
     }
 
+    /// What is less here than in an earlier account of the same log, where all only grows.
+    pub(crate) fn falls_short_of(&self, earlier: &Self) -> Option<String> {
+        let seen = |account: &Self, name: &str| {
+            let known = account.classes.iter().find(|(known, _)| known == name);
+            known.map_or(0, |(_, row)| row.seen_packets)
+        };
+        let of_class = earlier.classes.iter().find_map(|(name, row)| {
+            let (now, before) = (seen(self, name), row.seen_packets);
+            (now < before).then(|| format!("{now} packets of {name} received, before {before}"))
+        });
+        let of_cause = || {
+            let pairs = Cause::ALL.iter().zip(self.lost.iter().zip(&earlier.lost));
+            let mut shorter = pairs.filter(|(_, (now, before))| now < before);
+            let (cause, (now, before)) = shorter.next()?;
+            Some(format!("{now} packets lost for {cause}, before {before}"))
+        };
+        let of_ring = || {
+            let (now, before) = (self.ring_lost, earlier.ring_lost);
+            (now < before).then(|| format!("{now} packets dropped by the capture, before {before}"))
+        };
+        of_class.or_else(of_cause).or_else(of_ring)
+    }
+
     /// Counts the chunks in that came after the account was last written.
     pub(crate) fn settle<'a>(&mut self, files: impl Iterator<Item = &'a LogFile>) {
         let before = self.next.clone();
@@ -142,7 +165,7 @@ impl Account {
     }
 
     /// As lines: a word and what it says, parted by tabs.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let line = |text: &mut String, words: &[&str], row: &ClassRow| {
             text.push_str(&words.join("\t"));
@@ -180,7 +203,7 @@ impl Account {
     }
 
     /// What [`Account::text`] wrote; lines of later versions are passed over.
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut account = Self::default();
         for line in text.lines() {
             let mut words = line.split('\t');

@@ -15,6 +15,7 @@ mod file_name;
 pub mod hindsight;
 pub mod index;
 pub mod judged;
+pub mod ledger;
 pub mod log;
 pub mod manager;
 pub mod model;

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use files::FileMode;
 use packet::Span;
 use packetlog::calibration::Budget;
+use packetlog::ledger::Head;
 use session::duration::parse_duration;
 use session::packetlog::{
     Direct, Encoding, FileSettings, HindsightSettings, Listed, Notes, Reach, WhenFull, Why,
@@ -47,6 +48,8 @@ pub enum PacketlogCommand {
     Recover(FolderArguments),
     /// Compress files that are complete
     Compress(CompressArguments),
+    /// Find what was changed in a log, or removed from it, by its ledger
+    Verify(VerifyArguments),
 }
 
 /// Which log.
@@ -240,6 +243,10 @@ pub struct FileArguments {
     #[arg(long, value_name = "LEVEL", num_args = 0..=1, default_missing_value = "3")]
     #[arg(value_parser = clap::value_parser!(i32).range(1..=19))]
     pub compress: Option<i32>,
+    /// Append heads of the ledger to this file, at the start, each minute and at the end; put it
+    /// where those who can change the log cannot, for `wirelens packetlog verify`
+    #[arg(long, value_name = "FILE")]
+    pub anchor: Option<PathBuf>,
 }
 
 impl FileArguments {
@@ -260,6 +267,7 @@ impl FileArguments {
             notes: self.notes,
             encoding: self.encoding,
             compress: self.compress,
+            anchor: self.anchor.clone(),
         }
     }
 }
@@ -422,6 +430,39 @@ pub struct CompressArguments {
     #[arg(long, value_name = "LEVEL", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..=19))]
     pub level: i32,
+}
+
+/// Arguments of `wirelens packetlog verify`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  wirelens packetlog verify
+  wirelens packetlog verify --log /srv/log --anchor /mnt/other/heads
+  wirelens packetlog verify --head | ssh other 'cat >> heads'
+
+Reads the whole log. Each block and each record of the ledger is compared with its hash, and the
+ledger with heads that were anchored: then every change and removal before the last of them is
+found. Without an anchor, log and ledger can have been rewritten together.
+
+The exit status is 3 if anything was changed or removed, if no given anchor is in the ledger, or
+if there is no ledger. docs/guide/packetlog.md has the details.")]
+pub struct VerifyArguments {
+    /// Heads that were anchored, as --head prints them
+    #[arg(value_name = "HEAD", value_parser = parse_head)]
+    pub heads: Vec<Head>,
+    /// Which log.
+    #[command(flatten)]
+    pub folder: FolderArguments,
+    /// File with heads: of `record --anchor`, or any text that contains them
+    #[arg(long, value_name = "FILE")]
+    pub anchor: Vec<PathBuf>,
+    /// Print the present head of the ledger, to anchor it
+    #[arg(long, conflicts_with_all = ["heads", "anchor"])]
+    pub head: bool,
+}
+
+/// A head of a ledger.
+fn parse_head(text: &str) -> Result<Head, String> {
+    Head::parse(text).ok_or_else(|| String::from("wanted NUMBER:HASH, as --head prints it"))
 }
 
 /// One address of IPv4 or IPv6.

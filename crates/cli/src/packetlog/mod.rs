@@ -6,6 +6,7 @@ mod query;
 mod record;
 mod stats;
 mod steer;
+mod verify;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -83,6 +84,7 @@ pub(crate) fn run(arguments: &PacketlogArguments) -> Result<Status, Failure> {
         PacketlogCommand::Stats(arguments) => stats::run(arguments),
         PacketlogCommand::Recover(arguments) => recover(arguments),
         PacketlogCommand::Compress(arguments) => compress(arguments),
+        PacketlogCommand::Verify(arguments) => verify::run(arguments),
     }
 }
 

@@ -98,6 +98,9 @@ fn text(stats: &LogStats) -> String {
             grouped(total.overwritten_packets)
         ));
     }
+    if let Some(ledger) = &stats.ledger {
+        text.push_str(&table::broken(&session::packetlog::ledger_lines(ledger)));
+    }
     if total.lost_packets > 0 {
         let known: u64 = stats.lost.iter().fold(0, |sum, (_, lost)| sum.saturating_add(*lost));
         let unknown = total.lost_packets.saturating_sub(known);
@@ -115,7 +118,9 @@ fn text(stats: &LogStats) -> String {
         ));
     }
     if !stats.is_whole && stats.file_count > 0 {
-        text.push_str("this log has no account file: losses and deletions are only partly known\n");
+        text.push_str(
+            "this log has neither account nor ledger: losses and deletions are only partly known\n",
+        );
     }
     text
 }
@@ -137,6 +142,7 @@ fn of_files(stats: &LogStats) -> String {
         ("bytes of index", stats.index_bytes),
         ("of reasons", stats.reason_bytes),
         ("of the account", stats.account_bytes),
+        ("of the ledger", stats.ledger_bytes),
         ("of events", stats.event_bytes),
     ];
     let of_these = of_these.map(|(what, bytes)| format!("{} {what}", grouped(bytes)));

@@ -212,6 +212,22 @@ impl LogFile {
         record: &IndexRecord,
         bytes: &mut Vec<u8>,
     ) -> io::Result<Result<(Trailer, usize), ChunkFault>> {
+        if let Err(fault) = self.read_stored(record, bytes)? {
+            return Ok(Err(fault));
+        }
+        let read = Trailer::read(bytes);
+        Ok(read.and_then(|(trailer, start, _)| Ok((trailer, expand(bytes, start)?))))
+    }
+
+    /// Reads the bytes of a chunk as they were written, before they were compressed.
+    ///
+    /// # Errors
+    /// The file cannot be read. The inner error: the bytes are not there.
+    pub(crate) fn read_stored(
+        &self,
+        record: &IndexRecord,
+        bytes: &mut Vec<u8>,
+    ) -> io::Result<Result<(), ChunkFault>> {
         bytes.clear();
         bytes.resize(record.len as usize, 0);
         if self.is_compressed {
@@ -230,8 +246,7 @@ impl LogFile {
                 result => result?,
             }
         }
-        let read = Trailer::read(bytes);
-        Ok(read.and_then(|(trailer, start, _)| Ok((trailer, expand(bytes, start)?))))
+        Ok(Ok(()))
     }
 
     /// Reads the hashes of a chunk's hosts, or of its flows, into `bytes`; false where they are

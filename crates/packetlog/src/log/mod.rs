@@ -5,6 +5,7 @@
 //! [`Log::query`] reads those and lends the packets in time order. Every chunk that is read is
 //! compared with its checksum: one that does not fit is named, counted and passed over.
 
+mod adopt;
 mod compress;
 mod decode;
 mod error;
@@ -15,6 +16,7 @@ mod reasons;
 mod recover;
 mod scan;
 mod stats;
+mod verify;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,8 +28,10 @@ pub use query::{FlowQuery, PacketMatch, Plan, Query, QueryReport};
 pub use reasons::{ReasonsReport, StoredEvidence, StoredReason};
 pub(crate) use recover::{FolderLock, recover_locked};
 pub use recover::{RecoveryReport, recover};
-pub use stats::{ClassTotals, EVENTS_NAME, LogStats};
+pub use stats::{ClassTotals, EVENTS_NAME, LedgerStats, LogStats};
+pub use verify::{Finding, Place, VerifyReport, head, verify};
 
+pub(crate) use adopt::{adopt, open_files};
 pub(crate) use compress::Compressor;
 pub(crate) use file::LogFile;
 

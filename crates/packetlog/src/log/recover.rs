@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use packet::{FlowKey, Frame};
 
+use super::adopt::{adopt, open_files};
 use super::decode::packets;
 use super::error::LogError;
 use super::file::LogFile;
@@ -18,6 +19,7 @@ use crate::index::{
     COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, KEYS_SUFFIX, Keys,
     Trailer, WHY_SUFFIX, key_lists,
 };
+use crate::ledger::{Journal, ledger_len_max, scan_newest};
 use crate::own::{Access, create_own, is_none_of_ours, open_own_to_write};
 
 /// The end of the name of a file that is being made.
@@ -89,7 +91,18 @@ impl FolderLock {
 /// # Errors
 /// A recorder is at work there, or the folder or one of its files cannot be read or written.
 pub fn recover(folder: &Path) -> Result<RecoveryReport, LogError> {
-    recover_locked(folder, true, &FolderLock::new(folder)?)
+    let recovered = recover_locked(folder, true, &FolderLock::new(folder)?)?;
+    let wrong = |error| LogError::new(folder, error);
+    if scan_newest(folder).map_err(wrong)?.is_some() {
+        let access = Access::of_folder(folder);
+        let mut journal = Journal::open(folder, access, ledger_len_max(None)).map_err(wrong)?;
+        adopt(&mut journal, &open_files(folder)?)?;
+        journal.sync();
+        if let Some(error) = journal.take_error() {
+            return Err(wrong(error));
+        }
+    }
+    Ok(recovered)
 }
 
 /// The same where the folder is locked already. Where `is_thorough`, each record of an index is

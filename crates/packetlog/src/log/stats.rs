@@ -6,6 +6,7 @@ use super::Log;
 use crate::account::{self, Account};
 use crate::cause::Cause;
 use crate::index::ClassRow;
+use crate::ledger::{Deletion, Head, ledger_bytes, scan_newest};
 
 /// What happened to the recorder; who records writes it.
 pub const EVENTS_NAME: &str = "events.jsonl";
@@ -18,6 +19,19 @@ pub struct ClassTotals {
     /// The outcome of its packets since the log was begun, whatever was overwritten since: stored
     /// is what is in the files now, overwritten what was and is not any more.
     pub sums: ClassRow,
+}
+
+/// What the ledger of a log says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LedgerStats {
+    /// Its last record.
+    pub head: Head,
+    /// Files deleted over the log's whole life, and their packets, by cause.
+    pub deleted: Vec<(Deletion, u64, u64)>,
+    /// Recorders that did not end properly.
+    pub unclean: u64,
+    /// Why the account is not believed; the totals are then the ledger's.
+    pub account_fault: Option<String>,
 }
 
 /// How much of what is in a log.
@@ -55,8 +69,13 @@ pub struct LogStats {
     pub lost: Vec<(Cause, u64)>,
     /// Packets that the capture lost before the log saw them.
     pub ring_lost: u64,
-    /// Whether the sums reach back to the first packet; not where a log has no account.
+    /// Whether the sums reach back to the first packet; not where a log has neither account nor
+    /// ledger.
     pub is_whole: bool,
+    /// Bytes of the ledger.
+    pub ledger_bytes: u64,
+    /// What the ledger says, if there is one.
+    pub ledger: Option<LedgerStats>,
     /// By class.
     pub classes: Vec<ClassTotals>,
 }
@@ -121,8 +140,9 @@ impl Log {
         };
         stats.account_bytes = of_file(account::FILE_NAME);
         stats.event_bytes = of_file(EVENTS_NAME);
-        for more in [stats.index_bytes, stats.reason_bytes, stats.account_bytes, stats.event_bytes]
-        {
+        stats.ledger_bytes = ledger_bytes(&self.folder);
+        let others = [stats.index_bytes, stats.reason_bytes, stats.account_bytes];
+        for more in others.into_iter().chain([stats.event_bytes, stats.ledger_bytes]) {
             stats.bytes = stats.bytes.saturating_add(more);
         }
         present.sort_by_key(|class| class.sums.class);
@@ -130,17 +150,40 @@ impl Log {
         stats
     }
 
+    /// The account, or what the ledger has of it if it is missing, damaged or has less.
+    fn account_or_ledger(&self) -> (Option<Account>, Option<LedgerStats>) {
+        let account = match &self.account {
+            account::AccountSlot::Whole(account, _) => Some((**account).clone()),
+            _ => None,
+        };
+        // A ledger that cannot be read is as good as none here; `verify` names what is wrong.
+        let Ok(Some((head, state))) = scan_newest(&self.folder) else { return (account, None) };
+        let recorded = Account::parse(&state.account);
+        // Read again: a running recorder may have added to both.
+        let account_fault = match (account::read(&self.folder), &recorded) {
+            (Ok(account::AccountSlot::Whole(account, _)), Some(recorded)) => {
+                account.falls_short_of(recorded)
+            }
+            (Ok(account::AccountSlot::Whole(..)), None) => None,
+            _ => Some(String::from("missing or damaged")),
+        };
+        let account = if account_fault.is_some() { recorded } else { account };
+        let deleted = Deletion::ALL.iter().zip(state.deleted);
+        let deleted = deleted.map(|(&cause, [files, packets, _])| (cause, files, packets));
+        let (deleted, unclean) = (deleted.collect(), state.unclean);
+        (account, Some(LedgerStats { head, deleted, unclean, account_fault }))
+    }
+
     /// From what is in the files to the outcome of all packets.
     fn add_account(&self, stats: &mut LogStats, present: Vec<ClassTotals>) {
-        let account = match &self.account {
-            account::AccountSlot::Whole(account, _) => {
-                let mut account = account.clone();
-                account.settle(self.files.iter());
-                *account
-            }
-            _ => Account::of_files(self.files.iter()),
-        };
-        stats.is_whole = matches!(self.account, account::AccountSlot::Whole(..));
+        let (account, ledger) = self.account_or_ledger();
+        stats.is_whole = account.is_some();
+        stats.ledger = ledger;
+        let account = account.map(|mut account| {
+            account.settle(self.files.iter());
+            account
+        });
+        let account = account.unwrap_or_else(|| Account::of_files(self.files.iter()));
         stats.ring_lost = account.ring_lost;
         let lost = Cause::ALL.iter().zip(account.lost);
         stats.lost =

@@ -12,6 +12,7 @@ use super::writer::Writer;
 use crate::account::{Account, AccountFile, UNKNOWN};
 use crate::cause::Cause;
 use crate::index::{COMPRESSED_SUFFIX, ClassRow, FILE_SUFFIX};
+use crate::ledger::Deletion;
 
 /// How often the account is written while chunks come.
 const ACCOUNT_PERIOD: Duration = Duration::from_millis(100);
@@ -131,10 +132,12 @@ impl Writer {
         self.book.is_dirty = written.is_err();
         let error = written.err().map(|error| error.to_string());
         self.state.set_account_error(error);
+        // Afterwards, so that the account never has less than the ledger.
+        self.record_account(&account, now, sync);
     }
 
     /// The account with what is still to be said.
-    fn account_now(&self) -> Account {
+    pub(super) fn account_now(&self) -> Account {
         let mut account = self.book.account.clone();
         for (index, series) in self.series.iter().enumerate() {
             let flights = self.flights.iter().filter(|flight| flight.chunk.stream == index);
@@ -188,6 +191,7 @@ impl Writer {
             let closed = std::mem::take(&mut series.closed);
             for file in closed.iter().filter(|file| file.is_own) {
                 if !self.is_there(file) {
+                    self.record_deletion(&file.name, &file.rows, Deletion::Gone);
                     RecorderState::add(&self.state.files_gone, 1);
                     self.lose_file(Cause::Gone, &file.rows);
                 }

@@ -36,6 +36,13 @@ pub enum RecorderError {
         /// Bytes that are wanted.
         wanted: u64,
     },
+    /// The file to which heads of the ledger are appended cannot be opened, or is of the log itself.
+    Anchor {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// Direct writing was asked for and is not possible.
     Direct(io::Error),
     /// No thread could be started, or it panicked.
@@ -56,6 +63,12 @@ impl fmt::Display for RecorderError {
                 }
                 f.write_str("free some space, or give a folder on another disk")
             }
+            Self::Anchor { path, error } => write!(
+                f,
+                "{}: {error}; anchor the ledger in a file outside of the log's folder that can be \
+                 appended to",
+                path.display()
+            ),
             Self::Log(error) => error.fmt(f),
             Self::Direct(error) => {
                 write!(f, "direct writing is not possible here ({error}); leave it out")

@@ -10,6 +10,7 @@
 //! | `options`, `fault`, `state` | what goes in, what goes wrong, what others read meanwhile |
 //! | `chunk`, `head` | memory of a chunk; what each begins with |
 //! | `book` | the account of all packets, in a file that outlives them |
+//! | `ledger` | the journal of what was written and deleted, and its anchors |
 //! | `why` | reasons of marked packets |
 //! | `writer` | the thread; `room` what is deleted, `files` and `shelf` what lies in the folder, `disk` how bytes get there |
 
@@ -19,6 +20,7 @@ mod disk;
 mod fault;
 mod files;
 mod head;
+mod ledger;
 mod options;
 mod room;
 mod shelf;
@@ -440,6 +442,7 @@ impl Recorder {
     pub fn mode(&mut self, generation: u64, name: &str) {
         self.head.set_mode(generation, name);
         self.flush();
+        let _ = self.to_writer.send(Message::Mode { generation, name: name.to_owned() });
     }
 
     /// What was counted on an interface so far; written at the end of each chunk.

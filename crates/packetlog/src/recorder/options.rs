@@ -93,6 +93,8 @@ pub struct RecorderOptions {
     pub encoding: Encoding,
     /// Who may read the log.
     pub access: Access,
+    /// A file outside of the folder to which heads of the ledger are appended.
+    pub anchor: Option<PathBuf>,
     /// What the columns of reasons are called.
     pub columns: ColumnNames,
 }
@@ -122,6 +124,7 @@ impl RecorderOptions {
             notes: Notes::Option,
             encoding: Encoding::Pcapng,
             access: Access::Owner,
+            anchor: None,
             columns: ColumnNames::default(),
         }
     }

@@ -1,5 +1,7 @@
 //! Room for new chunks: what is closed, deleted, or asked of the disk.
 
+use std::sync::Arc;
+
 use packet::Span;
 
 use super::files::{ClosedFile, delete_files};
@@ -8,6 +10,7 @@ use super::state::RecorderState;
 use super::writer::Writer;
 use crate::cause::Cause;
 use crate::index::{ClassRow, add_rows};
+use crate::ledger::Deletion;
 
 /// How often the disk is asked for its room while chunks come.
 const DISK_PERIOD_MS: u64 = 100;
@@ -22,6 +25,7 @@ impl Writer {
             let rows: Vec<ClassRow> = file.rows.iter().map(ClassRow::as_overwritten).collect();
             add_rows(&mut series.owed, &rows);
             self.state.count_overwritten(&rows);
+            self.record_deletion(&file.name, &file.rows, Deletion::Gone);
             delete_files(&self.options.folder, &file.name);
             self.lose_file(Cause::Gone, &file.rows);
             return;
@@ -53,7 +57,7 @@ impl Writer {
                 .get_mut(index)
                 .and_then(|series| series.closed.pop_front_if(|file| file.last_ns < oldest))
             {
-                self.delete(index, &file);
+                self.delete(index, &file, Deletion::Age);
             }
         }
     }
@@ -79,19 +83,22 @@ impl Writer {
         for lower in 0..=index {
             let Some(series) = self.series.get_mut(lower) else { continue };
             if let Some(file) = series.closed.pop_front() {
-                self.delete(lower, &file);
+                self.delete(lower, &file, Deletion::Room);
                 return true;
             }
         }
         false
     }
 
-    fn delete(&mut self, index: usize, file: &ClosedFile) {
-        let folder = &self.options.folder;
+    fn delete(&mut self, index: usize, file: &ClosedFile, cause: Deletion) {
         let was_there = {
-            let _held = self.replacing.lock();
+            let replacing = Arc::clone(&self.replacing);
+            let _held = replacing.lock();
             let was_there = self.is_there(file);
-            delete_files(folder, &file.name);
+            let cause = if was_there { cause } else { Deletion::Gone };
+            // First the record: a file is never missing without one.
+            self.record_deletion(&file.name, &file.rows, cause);
+            delete_files(&self.options.folder, &file.name);
             was_there
         };
         if !was_there && file.is_own {
@@ -110,7 +117,8 @@ impl Writer {
 
     fn log_bytes(&self) -> u64 {
         let open = self.series.iter().filter_map(|series| series.open.as_ref());
-        open.fold(self.closed_bytes, |sum, file| sum.saturating_add(file.bytes()))
+        let bytes = self.closed_bytes.saturating_add(self.ledger.bytes());
+        open.fold(bytes, |sum, file| sum.saturating_add(file.bytes()))
     }
 
     /// Updates the state with the free space of the disk, now and then or immediately.

@@ -5,10 +5,10 @@ use std::path::Path;
 use super::fault::RecorderError;
 use super::files::{ClosedFile, Series, file_bytes};
 use crate::account::{Account, SEQUENCE_MAX};
-use crate::file_name::file_names;
 use crate::index::{ClassRow, add_rows};
-use crate::log::{LogError, LogFile, account_of};
-use crate::own::is_none_of_ours;
+use crate::ledger::Journal;
+use crate::log::{LogError, LogFile, account_of, adopt, open_files};
+use crate::own::Access;
 
 /// What is there already.
 pub(super) struct Shelf {
@@ -17,23 +17,27 @@ pub(super) struct Shelf {
     pub(super) closed_bytes: u64,
     /// The outcome of the packets of earlier recorders.
     pub(super) account: Account,
+    /// The ledger, with what is in the folder.
+    pub(super) journal: Journal,
+    /// Whether the recorder before ended properly, if there was one.
+    pub(super) was_stopped: bool,
 }
 
 /// The series of each priority with the files that are there, and the bytes of these. Files of a
 /// priority that no class has any more are as dear as the next lower one that some class has.
-pub(super) fn read(folder: &Path, priorities: &[u8]) -> Result<Shelf, RecorderError> {
+pub(super) fn read(
+    folder: &Path,
+    priorities: &[u8],
+    access: Access,
+    ledger_len: u64,
+) -> Result<Shelf, RecorderError> {
     let mut series: Vec<Series> =
         priorities.iter().map(|&priority| Series::new(priority)).collect();
-    let names = file_names(folder).map_err(|error| LogError { path: folder.into(), error })?;
-    let mut files = Vec::new();
-    for name in &names {
-        // What cannot be read is no file of ours, and left alone.
-        match LogFile::open(folder, name) {
-            Ok(file) => files.push(file),
-            Err(LogError { error, .. }) if is_none_of_ours(&error) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let files = open_files(folder)?;
+    let wrong = |error| LogError { path: folder.into(), error };
+    let mut journal = Journal::open(folder, access, ledger_len).map_err(wrong)?;
+    let was_stopped = journal.is_new() || journal.state().is_stopped;
+    adopt(&mut journal, &files)?;
     let account = account_of(folder, &files);
     let mut closed_bytes = 0_u64;
     for file in &files {
@@ -51,7 +55,7 @@ pub(super) fn read(folder: &Path, priorities: &[u8]) -> Result<Shelf, RecorderEr
     for series in &mut series {
         series.next_sequence = series.next_sequence.max(account.next_of(series.priority));
     }
-    Ok(Shelf { series, closed_bytes, account })
+    Ok(Shelf { series, closed_bytes, account, journal, was_stopped })
 }
 
 fn closed_file(file: &LogFile, bytes: u64, next_sequence: &mut u64) -> ClosedFile {

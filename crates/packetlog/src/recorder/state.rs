@@ -45,6 +45,10 @@ pub struct RecorderState {
     pub reasons_written: AtomicU64,
     /// Those that could not be stored.
     pub reasons_lost: AtomicU64,
+    /// Records of the ledger, since it was begun.
+    pub ledger_records: AtomicU64,
+    /// Those that could not be kept.
+    pub ledger_omitted: AtomicU64,
     /// Whether files are written around the page cache: 0 or 1.
     pub is_direct: AtomicU64,
     errors: [AtomicU64; Cause::ALL.len()],
@@ -101,6 +105,8 @@ impl RecorderState {
             files_compressed: zero(),
             reasons_written: zero(),
             reasons_lost: zero(),
+            ledger_records: zero(),
+            ledger_omitted: zero(),
             is_direct: zero(),
             errors: std::array::from_fn(|_| zero()),
             lost: std::array::from_fn(|_| zero()),
@@ -229,7 +235,7 @@ impl RecorderState {
     }
 
     /// Keeps a line about something that failed without a packet being lost.
-    fn note_error(&self, text: String) {
+    pub(super) fn note_error(&self, text: String) {
         if let Ok(mut last) = self.last_error.lock() {
             *last = Some(text);
         }

@@ -13,6 +13,7 @@ use super::chunk::{Block, Chunk, encoder_of, settle_owed};
 use super::disk::{Disk, Way, WriteState};
 use super::fault::RecorderError;
 use super::files::{OpenFile, Series, delete_files};
+use super::ledger::Ledger;
 use super::options::{Clock, RecorderOptions, WhenFull};
 use super::state::RecorderState;
 use crate::cause::Cause;
@@ -22,6 +23,7 @@ use crate::index::{
     ALIGNMENT, ClassRow, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, Keys, Trailer, add_row, add_rows,
     sort_once,
 };
+use crate::ledger::{Digest, Entry, digest, ledger_len_max};
 use crate::log::Compressor;
 use crate::own::create_folder;
 
@@ -46,6 +48,11 @@ pub(super) enum Message {
         rows: Vec<ClassRow>,
         lost: [u64; Cause::ALL.len()],
     },
+    /// Packets that follow are stored by this mode.
+    Mode {
+        generation: u64,
+        name: String,
+    },
     Finish,
 }
 
@@ -61,8 +68,10 @@ pub(super) struct WriterContext {
 pub(super) struct Flight {
     pub(super) chunk: Box<Chunk>,
     pub(super) trailer: Trailer,
-    len: usize,
-    offset: u64,
+    pub(super) len: usize,
+    pub(super) offset: u64,
+    /// Of its bytes.
+    pub(super) digest: Digest,
     begun: Option<WriteState>,
     since: Duration,
 }
@@ -92,6 +101,7 @@ pub(super) struct Writer {
     pub(super) series: Vec<Series>,
     pub(super) flights: VecDeque<Flight>,
     pub(super) book: Book,
+    pub(super) ledger: Ledger,
     /// The log's folder, wherever it is mounted.
     pub(super) handle: Option<File>,
     /// Why the last chunk failed: others then get one try only.
@@ -126,8 +136,10 @@ impl Writer {
         let blocks: Vec<&Block> = chunks.iter().map(|chunk| &chunk.block).collect();
         let way = Way::find(options.direct, &options.folder, disk, &blocks)
             .map_err(RecorderError::Direct)?;
-        let super::shelf::Shelf { series, closed_bytes, account } =
-            super::shelf::read(&options.folder, priorities)?;
+        let ledger_len = ledger_len_max(options.keep_bytes_max);
+        let super::shelf::Shelf { series, closed_bytes, account, journal, was_stopped } =
+            super::shelf::read(&options.folder, priorities, options.access, ledger_len)?;
+        let ledger = Ledger::new(journal, options.anchor.as_deref(), &options.folder)?;
         RecorderState::set(&state.is_direct, u64::from(way.is_direct()));
         let replacing = Replacing::default();
         let counts = state.counts_compressed();
@@ -139,6 +151,7 @@ impl Writer {
         let mut writer = Self {
             handle: File::open(&options.folder).ok(),
             book: Book::new(account, names),
+            ledger,
             options,
             clock,
             state,
@@ -168,6 +181,7 @@ impl Writer {
             }
         }
         writer.closed_bytes = writer.closed_bytes.saturating_add(writer.book.len());
+        writer.record_start(was_stopped);
         writer.ask_disk(true);
         Ok(writer)
     }
@@ -204,6 +218,10 @@ impl Writer {
                         add_rows(&mut series.owed, &rows);
                     }
                 }
+                Some(Message::Mode { generation, name }) => {
+                    self.settle_all();
+                    self.record(&Entry::Mode { generation, name });
+                }
                 None => self.settle_oldest(),
                 Some(Message::Finish) => break,
             }
@@ -221,6 +239,7 @@ impl Writer {
         }
         self.ask_disk(true);
         self.tell_account(Urgency::Last);
+        self.record_stop();
     }
 
     /// What is kept is on the disk when the recorder ends: what a cache could not get rid of is
@@ -292,9 +311,10 @@ impl Writer {
             file.first_ns = file.first_ns.min(chunk.first_ns);
             file.last_ns = file.last_ns.max(chunk.last_ns);
         }
+        let digest = digest(&[chunk.block.bytes().get(..len).unwrap_or_default()]);
         let block = std::mem::replace(&mut chunk.block, Block::empty());
         let begun = Some(self.way.begin(&file.data, block, len, offset));
-        Ok(Flight { chunk, trailer, len, offset, begun, since })
+        Ok(Flight { chunk, trailer, len, offset, digest, begun, since })
     }
 
     /// Sees to it that there is room, and a file that is open and still there.
@@ -510,6 +530,8 @@ impl Writer {
             self.state.count_error(Cause::of(&error), format!("{}: {error}", path.display()));
         }
         add_rows(&mut file.rows, &flight.trailer.rows);
+        let name = file.name.stem();
+        self.record_chunk(name, flight);
         self.say(&flight.trailer.rows);
         self.book.lose(&flight.chunk.lost);
         let side_len = side_len + self.write_reasons(index, &flight.chunk.reasons);

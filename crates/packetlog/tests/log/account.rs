@@ -123,6 +123,13 @@ fn a_file_deleted_while_nobody_records_counts_as_deleted() {
     assert_eq!(sums(folder.path()), [20_000, 11_000, 0, 9000]);
 }
 
+/// As a version without ledgers would have left it: the account is all that is known.
+fn remove_ledger(folder: &Path) {
+    for path in files(folder, ".jsonl") {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
 /// The child: loses and stores until it is killed.
 const FOLDER: &str = "WIRELENS_ACCOUNT_FOLDER";
 
@@ -190,6 +197,7 @@ fn a_log_without_an_account_says_so_and_gets_one() {
     let folder = tempfile::tempdir().unwrap();
     record(options(folder.path()), 0..5000);
     std::fs::remove_file(folder.path().join("account")).unwrap();
+    remove_ledger(folder.path());
     assert!(!stats(folder.path()).is_whole);
     assert_eq!(sums(folder.path()), [5000, 5000, 0, 0]);
     record(options(folder.path()), 5000..6000);
@@ -202,6 +210,7 @@ fn an_account_that_is_damaged_is_named() {
     let folder = tempfile::tempdir().unwrap();
     record(options(folder.path()), 0..1000);
     std::fs::write(folder.path().join("account"), "spoilt").unwrap();
+    remove_ledger(folder.path());
     let log = Log::open(folder.path()).unwrap();
     let faults: Vec<_> = log.side_faults().map(ToString::to_string).collect();
     assert!(faults.len() == 1 && faults[0].contains("/account: neither"), "{faults:?}");

@@ -12,5 +12,6 @@ mod crafted;
 mod crashes;
 mod faults;
 mod lab;
+mod ledger;
 mod reading;
 mod room;

@@ -111,7 +111,7 @@ impl Application for Packetlog {
 # Another file for events than events.jsonl in the log's folder.
 # events = \"events.jsonl\"
 # How the log is written: file-bytes, file-time, keep-bytes, keep-time, when-full, direct,
-# block-bytes, blocks, flush, sync, group-readable, notes, encoding, compress.
+# block-bytes, blocks, flush, sync, group-readable, notes, encoding, compress, anchor.
 # log = { keep-bytes = \"500G\", when-full = \"overwrite\" }
 # How long packets wait in memory, so that a flow is stored like its first anomalous packet.
 # hindsight = \"2s\"

@@ -1,5 +1,7 @@
 //! How a log is written.
 
+use std::path::PathBuf;
+
 use packet::Span;
 use serde::Deserialize;
 
@@ -81,6 +83,8 @@ pub struct FileSettings {
     pub encoding: Encoding,
     /// Compress files once they are complete, with zstd at this level.
     pub compress: Option<i32>,
+    /// Append heads of the ledger to this file, outside of the log's folder.
+    pub anchor: Option<PathBuf>,
 }
 
 impl Default for FileSettings {
@@ -100,6 +104,7 @@ impl Default for FileSettings {
             notes: Notes::Option,
             encoding: Encoding::Pcapng,
             compress: None,
+            anchor: None,
         }
     }
 }

@@ -78,6 +78,7 @@ fn options(
         waits: !is_live,
         stops: !is_live,
         access: access(files),
+        anchor: files.anchor.clone(),
         notes: match files.notes {
             Notes::Option => recorder::Notes::Option,
             Notes::Comment => recorder::Notes::Comment,
@@ -201,6 +202,10 @@ impl Writer for Watcher {
                 "omitted": of(&self.reasons.omitted),
                 "lost": of(&state.reasons_lost),
                 "evicted": of(&self.reasons.evicted),
+            },
+            "ledger": {
+                "records": of(&state.ledger_records),
+                "omitted": of(&state.ledger_omitted),
             },
             "last_error": state.last_error(),
         })

@@ -17,6 +17,7 @@ pub mod search;
 pub mod settings;
 pub mod socket;
 mod stats;
+mod verify;
 mod why;
 
 use std::fmt;
@@ -37,7 +38,8 @@ pub use hindsight::{HINDSIGHT_BYTES, HindsightSettings, Reach};
 pub use listed::{HOSTS, Listed, Listing, SESSIONS};
 pub use named::flow_named;
 pub use recording::Ask;
-pub use stats::{STATS, stats_columns};
+pub use stats::{STATS, ledger_lines, stats_columns};
+pub use verify::{anchors, is_confirmed, verified_lines};
 pub use why::{REASONS, ReasonListing, Why};
 
 use crate::reading::Needs;

@@ -2,7 +2,8 @@
 
 use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use packetlog::index::ClassRow;
-use packetlog::log::LogStats;
+use packetlog::ledger::Deletion;
+use packetlog::log::{LedgerStats, LogStats};
 
 /// Columns of a log's sums, a row a class.
 pub const STATS: Schema = &[
@@ -17,6 +18,31 @@ pub const STATS: Schema = &[
     Field::new("overwritten_packets", Kind::U64, "Packets that were stored and are deleted."),
     Field::new("overwritten_bytes", Kind::U64, "Their stored bytes."),
 ];
+
+/// What the ledger has in addition to the sums: files that were deleted, and whether the account is
+/// believed.
+#[must_use]
+pub fn ledger_lines(ledger: &LedgerStats) -> String {
+    let mut text = String::new();
+    let deleted = ledger.deleted.iter().filter(|(_, files, _)| *files > 0);
+    let deleted: Vec<_> = deleted
+        .map(|(cause, files, packets)| {
+            let why = match cause {
+                Deletion::Room => "to make room",
+                Deletion::Age => "for their age",
+                Deletion::Gone => "by another program",
+            };
+            format!("{files} {why} ({packets} packets)")
+        })
+        .collect();
+    if !deleted.is_empty() {
+        text.push_str(&format!("files deleted: {}\n", deleted.join(", ")));
+    }
+    if let Some(fault) = &ledger.account_fault {
+        text.push_str(&format!("account: {fault}; these totals are those of the ledger\n"));
+    }
+    text
+}
 
 /// Sums of a log as rows of [`STATS`].
 ///

@@ -1,0 +1,175 @@
+//! What a record of the ledger says.
+
+use serde_json::{Value, json};
+
+use super::head::{Digest, hex, unhex};
+use super::state::LedgerState;
+
+/// Why a file was deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum Deletion {
+    /// To make room for new packets.
+    Room,
+    /// For its age.
+    Age,
+    /// By another program: the recorder only noticed that it is gone.
+    Gone,
+}
+
+impl Deletion {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Room, Self::Age, Self::Gone];
+
+    /// Its name in the ledger.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Room => "room",
+            Self::Age => "age",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// A chunk that was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ChunkEntry {
+    /// The name of its file, without suffix.
+    pub(crate) file: String,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) packets: u64,
+    /// The latest timestamp of its packets.
+    pub(crate) last_ns: i64,
+    /// Of its bytes as they are in the file, before it is compressed.
+    pub(crate) digest: Digest,
+    /// It was found at a start: the recorder that wrote it did not live to record it.
+    pub(crate) is_found: bool,
+}
+
+/// What a record says.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Entry {
+    /// A segment begins: the sums of all before it.
+    Segment(Box<LedgerState>),
+    /// A recorder starts; the one before it ended properly or not.
+    Start {
+        version: String,
+        is_clean: bool,
+        account: String,
+    },
+    /// A recorder ended properly.
+    Stop {
+        account: String,
+    },
+    /// From here on packets are stored by another mode.
+    Mode {
+        generation: u64,
+        name: String,
+    },
+    Chunk(ChunkEntry),
+    /// A file that was there before the ledger: nothing is known of its content.
+    Earlier {
+        file: String,
+        chunks: u64,
+        end: u64,
+        packets: u64,
+    },
+    /// A file is deleted now.
+    Delete {
+        file: String,
+        cause: Deletion,
+        packets: u64,
+        bytes: u64,
+    },
+    /// The sums over all packets, as `account` has them.
+    Account {
+        text: String,
+    },
+    /// Records that could not be written.
+    Omitted {
+        records: u64,
+    },
+    /// A kind of a later version.
+    Unknown,
+}
+
+impl Entry {
+    /// Its kind and content, in JSON.
+    pub(super) fn json(&self) -> (&'static str, Value) {
+        match self {
+            Self::Segment(state) => ("segment", state.json()),
+            Self::Start { version, is_clean, account } => {
+                ("start", json!({"version": version, "clean": is_clean, "account": account}))
+            }
+            Self::Stop { account } => ("stop", json!({"account": account})),
+            Self::Mode { generation, name } => {
+                ("mode", json!({"generation": generation, "name": name}))
+            }
+            Self::Chunk(chunk) => {
+                let kind = if chunk.is_found { "found" } else { "chunk" };
+                let content = json!({
+                    "file": chunk.file, "at": chunk.offset, "len": chunk.len,
+                    "packets": chunk.packets, "last_ns": chunk.last_ns,
+                    "blake3": hex(&chunk.digest),
+                });
+                (kind, content)
+            }
+            Self::Earlier { file, chunks, end, packets } => {
+                let content =
+                    json!({"file": file, "chunks": chunks, "end": end, "packets": packets});
+                ("earlier", content)
+            }
+            Self::Delete { file, cause, packets, bytes } => {
+                let cause = cause.name();
+                let content =
+                    json!({"file": file, "cause": cause, "packets": packets, "bytes": bytes});
+                ("delete", content)
+            }
+            Self::Account { text } => ("account", json!({"text": text})),
+            Self::Omitted { records } => ("omitted", json!({"records": records})),
+            Self::Unknown => ("unknown", Value::Null),
+        }
+    }
+
+    /// What [`Entry::json`] wrote; `None` where the content of a known kind makes no sense.
+    pub(super) fn read(kind: &str, content: &Value) -> Option<Self> {
+        let text = |name: &str| content.get(name)?.as_str().map(str::to_owned);
+        let number = |name: &str| content.get(name)?.as_u64();
+        Some(match kind {
+            "segment" => Self::Segment(Box::new(LedgerState::read(content)?)),
+            "start" => Self::Start {
+                version: text("version")?,
+                is_clean: content.get("clean")?.as_bool()?,
+                account: text("account")?,
+            },
+            "stop" => Self::Stop { account: text("account")? },
+            "mode" => Self::Mode { generation: number("generation")?, name: text("name")? },
+            "chunk" | "found" => Self::Chunk(ChunkEntry {
+                file: text("file")?,
+                offset: number("at")?,
+                len: number("len")?,
+                packets: number("packets")?,
+                last_ns: content.get("last_ns")?.as_i64()?,
+                digest: unhex(&text("blake3")?)?,
+                is_found: kind == "found",
+            }),
+            "earlier" => Self::Earlier {
+                file: text("file")?,
+                chunks: number("chunks")?,
+                end: number("end")?,
+                packets: number("packets")?,
+            },
+            "delete" => {
+                let name = text("cause")?;
+                let cause = Deletion::ALL.into_iter().find(|cause| cause.name() == name)?;
+                let (packets, bytes) = (number("packets")?, number("bytes")?);
+                Self::Delete { file: text("file")?, cause, packets, bytes }
+            }
+            "account" => Self::Account { text: text("text")? },
+            "omitted" => Self::Omitted { records: number("records")? },
+            _ => Self::Unknown,
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! What is in a log and not in its ledger, or the other way round, is recorded when it is found.
+
+use std::io;
+use std::path::Path;
+
+use super::error::LogError;
+use super::file::LogFile;
+use crate::file_name::file_names;
+use crate::ledger::{ChunkEntry, Deletion, Entry, Journal, digest};
+use crate::own::is_none_of_ours;
+
+/// Brings a ledger up to date with the files of its log: chunks that a killed recorder had no time
+/// to record, files that another program deleted. Files that are older than the ledger are listed
+/// without their content, since reading all of them may take hours.
+///
+/// # Errors
+/// A file cannot be read.
+pub(crate) fn adopt(journal: &mut Journal, files: &[LogFile]) -> Result<(), LogError> {
+    let is_new = journal.is_new();
+    for file in files {
+        let wrong = |error| LogError::new(&file.path, error);
+        adopt_file(journal, file, is_new).map_err(wrong)?;
+    }
+    let is_there = |name: &str| files.iter().any(|file| file.name.stem() == name);
+    let known = journal.state().files.iter();
+    let gone: Vec<_> = known
+        .filter(|(name, _)| !is_there(name))
+        .map(|(name, file)| (name.clone(), file.packets, file.end))
+        .collect();
+    for (file, packets, bytes) in gone {
+        journal.put(&Entry::Delete { file, cause: Deletion::Gone, packets, bytes });
+    }
+    Ok(())
+}
+
+fn adopt_file(journal: &mut Journal, file: &LogFile, is_new: bool) -> io::Result<()> {
+    let name = file.name.stem();
+    let known = journal.state().files.get(&name).cloned();
+    if known.is_none() && is_new {
+        let chunks = file.chunks.iter();
+        let packets = chunks.clone().map(|record| u64::from(record.trailer.packet_count)).sum();
+        let end = chunks.map(|record| record.offset + u64::from(record.len)).max().unwrap_or(0);
+        let chunks = file.chunks.len() as u64;
+        journal.put(&Entry::Earlier { file: name, chunks, end, packets });
+        return Ok(());
+    }
+    let end = known.map_or(0, |known| known.end);
+    let mut bytes = Vec::new();
+    for record in file.chunks.iter().filter(|record| record.offset >= end) {
+        if file.read_stored(record, &mut bytes)?.is_err() {
+            continue;
+        }
+        journal.put(&Entry::Chunk(ChunkEntry {
+            file: name.clone(),
+            offset: record.offset,
+            len: record.len.into(),
+            packets: record.trailer.packet_count.into(),
+            last_ns: record.trailer.last_ns,
+            digest: digest(&[&bytes]),
+            is_found: true,
+        }));
+    }
+    Ok(())
+}
+
+/// Opens the files of a folder that can be read.
+pub(crate) fn open_files(folder: &Path) -> Result<Vec<LogFile>, LogError> {
+    let mut files = Vec::new();
+    for name in file_names(folder).map_err(|error| LogError::new(folder, error))? {
+        match LogFile::open(folder, &name) {
+            Ok(file) => files.push(file),
+            Err(LogError { error, .. }) if is_none_of_ours(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(files)
+}
