@@ -9,6 +9,7 @@ overloaded, fewer runs are parallel from then on.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import shutil
@@ -30,6 +31,7 @@ COPY_NAME, TABLE_NAME = "dataset.toml", "runs.tsv"
 PARALLEL_MAX = 64
 RUNS_MAX = 100_000
 POLL_INTERVAL_S = 0.1
+AUTOGROUP_NICE = "-15"
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,7 @@ class _Maker:
             env=PROGRAM_ENVIRONMENT | LIBRARY_ENVIRONMENT,
             start_new_session=True,
         )
+        _prefer(job.program.pid)
         self._running.append(job)
         for each in self._running:
             each.together = max(each.together, len(self._running))
@@ -226,6 +229,13 @@ class _Maker:
         is_terminal = sys.stderr.isatty()
         print(f"\r{text:<78}" if is_terminal else text, end="" if is_terminal else "\n",
               file=sys.stderr, flush=True)  # fmt: skip
+
+
+def _prefer(pid: int) -> None:
+    """Has a run go before other work of the machine, where the kernel groups processes by session
+    (`autogroup` in sched(7)): the priority of a process counts only inside of its group."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(AUTOGROUP_NICE, encoding="ascii")
 
 
 def _claim(folder: Path, data_set: DataSet) -> None:

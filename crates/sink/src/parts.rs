@@ -12,9 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use engine::columns::{BytesColumn, Column, Columns, Schema, Value, Values};
-use files::FileMode;
 use engine::event_time::EventTime;
 use engine::time::{Span, Timestamp};
+use files::FileMode;
 
 use crate::rotation::{ROWS_BACK, Turn, time_column, time_ns};
 use crate::{Existing, Format, OutputError, OutputFile, Rotation, WriteError, Writer};
