@@ -2,6 +2,7 @@
 the kernel shows it. That each forbidden thing is refused is tested in crates/jail, in a child."""
 
 import gzip
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -277,8 +279,25 @@ def check_all_in(pid: int) -> None:
         assert (facts["NoNewPrivs"], int(facts["CapEff"], 16)) == ("1", 0), facts
 
 
+class View(Listening):
+    """A run with [sensors], which listens on no interface."""
+
+    def __enter__(self) -> "View":
+        self.wait_for("page: http")
+        return self
+
+    def row_count(self) -> int:
+        address = self.stderr.split("page: ")[1].split()[0]
+        path = f"{address}api/v1/tables/classify?limit=1000"
+        with urllib.request.urlopen(path, timeout=10) as answer:
+            return len(json.load(answer)["rows"])
+
+
 @pytest.mark.testbed
-def test_a_worker_and_a_view_of_sensors_are_in_the_jail(tmp_path: Path) -> None:
+def test_a_worker_and_a_view_of_sensors_are_in_the_jail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with broker(tmp_path) as server, Worker(tmp_path, server.address) as worker:
         check_all_in(worker.process.pid)
         (tmp_path / "sensor.toml").write_text(
@@ -289,18 +308,18 @@ def test_a_worker_and_a_view_of_sensors_are_in_the_jail(tmp_path: Path) -> None:
             '[sensors]\n[classify]\nmodel = "services"\noutput = "of-view.jsonl"\n'
             f'[nats]\nservers = ["{server.address}"]\n[page]\nlisten = "127.0.0.1:0"\n'
         )
-        with Listening(tmp_path, "run", "-c", "view.toml") as view:
-            view.wait_for("page: http")
+        with View(tmp_path, "run", "-c", "view.toml") as view:
             check_all_in(view.process.pid)
             ran = wirelens("run", "-c", "sensor.toml", cwd=tmp_path)
             assert ran.status == 0, ran.stderr
+            count = len((tmp_path / "of-sensor.csv").read_text().splitlines()) - 1
+            wait_until(lambda: view.row_count() == count, "the rows are there", 30)
             # A connection that breaks is made again.
             server.kill()
             server.start()
             time.sleep(1)
             assert view.end().status == 0
-        rows = (tmp_path / "of-view.jsonl").read_text().splitlines()
-        assert len(rows) == len((tmp_path / "of-sensor.csv").read_text().splitlines()) - 1
+        assert len((tmp_path / "of-view.jsonl").read_text().splitlines()) == count
         assert worker.end().rows > 0
 
 
@@ -308,15 +327,18 @@ USER_COMMANDS = ("top", "classify", "latency", "packetlog record", "run")
 
 
 @pytest.mark.parametrize("name", USER_COMMANDS)
-def test_a_run_becomes_another_user_with_all_threads(link: Link, name: str) -> None:
+def test_a_run_becomes_another_user_with_all_threads(
+    link: Link, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Outputs are that user's, as they are opened afterwards."""
     place = Path(tempfile.mkdtemp())
     os.chown(place, NOBODY, NOBODY)
+    monkeypatch.chdir(place)
     settings = SETTINGS + '[run]\nuser = "nobody"\n'
     (place / "run.toml").write_text(settings)
     words = [] if name == "run" else ["--user", "nobody"]
     try:
-        with listening(place, name, *words) as run:
+        with listening(tmp_path, name, *words) as run:
             wait_until(lambda: are_filtered(run), "all threads are in the jail")
             link.send(datagrams(5))
             link.settle()
@@ -330,6 +352,7 @@ def test_a_run_becomes_another_user_with_all_threads(link: Link, name: str) -> N
         assert {path.stat().st_uid for path in made} <= {NOBODY}
         assert made or name == "top"
     finally:
+        monkeypatch.chdir(tmp_path)
         shutil.rmtree(place)
 
 

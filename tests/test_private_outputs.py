@@ -6,7 +6,8 @@ import fcntl
 import os
 import stat
 import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -176,23 +177,35 @@ def test_all_that_a_run_makes_is_private_unless_asked_otherwise(tmp_path: Path, 
     assert modes(folder) == wanted
 
 
-def as_nobody(code: str, *arguments: Path) -> subprocess.Popen[str]:
-    """Python of another user, which waits for the end of its input."""
-    command = [sys.executable, "-c", code, *map(os.fspath, arguments)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, user=NOBODY, group=NOBODY, extra_groups=[], **pipes)
-
-
-LOCKING = """
-import fcntl, os, sys
-for path in sys.argv[1:]:
+@contextmanager
+def locks_of_nobody(*paths: Path) -> Iterator[list[str]]:
+    """What another user gets who locks these, and holds them until the block ends."""
+    (said, says), (ends, end) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        # Nothing of the tests' own is to run here, whatever happens.
+        try:
+            os.close(end)
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            for path in paths:
+                try:
+                    fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.write(says, b"locked ")
+                except OSError as error:
+                    os.write(says, type(error).__name__.encode() + b" ")
+            os.close(says)
+            os.read(ends, 1)
+        finally:
+            os._exit(0)
+    os.close(says)
     try:
-        fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        print("locked", flush=True)
-    except OSError as error:
-        print(type(error).__name__, flush=True)
-sys.stdin.read()
-"""
+        with os.fdopen(said) as answers:
+            yield answers.read().split()
+    finally:
+        os.close(end)
+        os.waitpid(child, 0)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a second user needs root")
@@ -207,12 +220,9 @@ def test_no_other_user_can_stop_a_recorder_by_a_lock() -> None:
         assert wirelens(*words).status == 0
         log.chmod(0o755)
         lock = log / "recorder.lock"
-        with as_nobody(LOCKING, log, lock) as other:
-            assert other.stdout is not None and other.stdin is not None
-            said = [other.stdout.readline().strip() for _ in range(2)]
+        with locks_of_nobody(log, lock) as said:
             assert said == ["locked", "PermissionError"]
             ran = wirelens(*words)
-            other.stdin.close()
         assert ran.status == 0, ran.stderr
         # A recorder at work is still noticed.
         with lock.open() as held:

@@ -1,7 +1,7 @@
 //! Which capabilities a run keeps (capabilities(7)).
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::folders::existing;
 use crate::{Needs, sys};
@@ -79,12 +79,13 @@ fn for_files(needs: &Needs, held: u64) -> u64 {
     if held & either == 0 {
         return 0;
     }
-    let is_refused = |path: &Path, may: fn(&Path) -> bool| !may(path);
+    // Before: without capabilities what another user hides does not seem to be there.
+    let writes: Vec<&Path> = needs.written.iter().map(|path| existing(path)).collect();
+    let reads: Vec<&Path> =
+        needs.read_again.iter().map(PathBuf::as_path).filter(|path| path.exists()).collect();
     let refused = sys::without_capabilities(|| {
-        let writes = needs.written.iter().map(|path| existing(path));
-        let writes = writes.into_iter().any(|path| is_refused(path, sys::may_write));
-        let reads = needs.read_again.iter().filter(|path| path.exists());
-        (writes, reads.into_iter().any(|path| is_refused(path, sys::may_read)))
+        let are_written = writes.iter().all(|path| sys::may_write(path));
+        (!are_written, !reads.iter().all(|path| sys::may_read(path)))
     });
     match refused {
         Some((writes, reads)) => {
@@ -99,6 +100,8 @@ fn for_files(needs: &Needs, held: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+
     use super::*;
     use crate::Acts;
 
@@ -118,6 +121,26 @@ mod tests {
         assert_eq!(names(others), ["CAP_SYS_ADMIN"]);
         let realtime = kept(&Needs { is_realtime: true, ..Needs::default() }, 0);
         assert_eq!(names(realtime), ["CAP_SYS_NICE"]);
+    }
+
+    #[test]
+    fn files_of_others_are_needed_also_where_their_folder_hides_them() {
+        // Only root reads what others hide.
+        if sys::user() != 0 {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let (folder, file) = (home.path().join("theirs"), home.path().join("theirs/file"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(&file, "x").unwrap();
+        let of = |needs: &Needs| names(for_files(needs, u64::MAX));
+        let read = Needs { read_again: vec![file.clone()], ..Needs::default() };
+        assert!(of(&read).is_empty());
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        chown(&folder, Some(65_534), None).unwrap();
+        assert_eq!(of(&read), ["CAP_DAC_READ_SEARCH"]);
+        let written = Needs { written: vec![file], ..Needs::default() };
+        assert_eq!(of(&written), ["CAP_DAC_OVERRIDE"]);
     }
 
     #[test]
