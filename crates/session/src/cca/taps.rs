@@ -24,8 +24,8 @@ pub const KEY: &str = "TCP data";
 
 /// Said of packets that are behind all periods that are left. Two taps have no epochs: which
 /// packet of one belongs to which of the other cannot be determined.
-const BEHIND: &str = "packets are timestamped before periods that were reported already, and are in \
-                      no row: the clock was set back; give the captures before and after it \
+const BEHIND: &str = "packets are timestamped before periods that were reported already, and are \
+                      in no row: the clock was set back; give the captures before and after it \
                       separately";
 
 /// Stamps are compared over so much of the captures' beginnings.
