@@ -70,7 +70,7 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def received(said: str) -> int:
     """The packets of the account, which has to hold."""
-    [(count, terms)] = re.findall(r"^[a-z0-9]+: (\d+) received = (.*)$", said, re.M)
+    [(count, terms)] = re.findall(r"^[a-z0-9]+: (\d+) (?:received|seen) = (.*)$", said, re.M)
     assert int(count) == sum(int(term) for term in re.findall(r"(\d+) [a-z]+", terms)), said
     return int(count)
 

@@ -210,7 +210,7 @@ def top(
     count: int | None = None,
     snaplen: int | None = None,
     drop_duplicates: Duration | None = None,
-    max_keys: int = 6_000_000,
+    max_keys: int = 3_000_000,
     hash_names: Path | None = None,
     interface: str | None = None,
     duration: Duration | None = None,

@@ -486,7 +486,7 @@ fn parse_frame_count(text: &str) -> Result<u64, String> {
 }
 
 /// Keys kept by default.
-pub const KEY_COUNT_DEFAULT: usize = 6_000_000;
+pub const KEY_COUNT_DEFAULT: usize = 3_000_000;
 
 /// A number of keys.
 pub(crate) fn parse_key_count(text: &str) -> Result<usize, String> {

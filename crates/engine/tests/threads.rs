@@ -207,7 +207,8 @@ proptest! {
         let (windows, late, epochs) = closed(&frames, window, 1);
         // No window without a packet, so no more of them than packets.
         prop_assert!(windows.iter().all(|(_, packets)| *packets > 0));
-        prop_assert_eq!(windows.iter().map(|(_, packets)| packets).sum::<u64>(), stamps.len() as u64);
+        let held: u64 = windows.iter().map(|(_, packets)| packets).sum();
+        prop_assert_eq!(held, stamps.len() as u64);
         prop_assert!(epochs <= 16);
         prop_assert!(epochs + late < stamps.len() as u64);
         prop_assert_eq!(closed(&frames, window, 3), (windows, late, epochs));

@@ -4,8 +4,8 @@ use engine::columns::{Columns, Kind, Schema, Values};
 use engine::event_time::{EventTime, TimeMove};
 use engine::time::{Span, Timestamp};
 
-/// Rows this far behind the latest are of another epoch ([`engine::event_time`]): those of flows are
-/// written at their ends, by default up to half an hour after they began.
+/// Rows this far behind the latest are of another epoch ([`engine::event_time`]): those of flows
+/// are written at their ends, by default up to half an hour after they began.
 pub(crate) const ROWS_BACK: Span = Span::from_seconds(86_400);
 
 /// When a file ends and the next begins; never where neither is set.
@@ -25,8 +25,8 @@ impl Rotation {
     }
 }
 
-/// Says when a file is full. A row of another epoch begins a file, so that a wrong time does not end
-/// rotation.
+/// Says when a file is full. A row of another epoch begins a file, so that a wrong time does not
+/// end rotation.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     rotation: Rotation,

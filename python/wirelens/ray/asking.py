@@ -139,7 +139,7 @@ def _totals(
     cluster: Cluster,
 ) -> list[Report]:
     sort, n = asked.get("sort", "bytes"), asked.get("n", 10)
-    max_keys = asked.get("max_keys", 6_000_000)
+    max_keys = asked.get("max_keys", 3_000_000)
     apart = planning.tasks_of("top", {**asked, "n": 0}, sets, division, folder.hidden())
     found = _run(list(apart), cluster)
     reports, again = [], []

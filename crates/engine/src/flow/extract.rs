@@ -51,8 +51,8 @@ pub enum MarkKind {
     Last,
 }
 
-/// Event time of one input, packet by packet, by the rule of [`packet::event_time`]: an epoch begins
-/// an idle timeout back. A packet sets one mark at most.
+/// Event time of one input, packet by packet, by the rule of [`packet::event_time`]: an epoch
+/// begins an idle timeout back. A packet sets one mark at most.
 #[derive(Debug)]
 pub struct FlowClock {
     tick: Span,

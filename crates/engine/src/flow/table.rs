@@ -1,12 +1,13 @@
 //! The flows of some partitions.
 
+mod passing;
 mod room;
 
 use packet::wire::tcp::TcpFlags;
 use packet::{FlowDirection, Timestamp, must};
 
 use super::entry::{Cold, Hot, at_rest, closing, is_settled, record};
-use super::extract::{FlowMark, FlowPacket, MarkKind};
+use super::extract::FlowPacket;
 use super::index::{Index, tag_of};
 use super::options::FlowOptions;
 use super::record::{EndReason, FlowRecord};
@@ -15,6 +16,7 @@ use super::slab::FlowSlot;
 use super::wheel::{Class, Wheel};
 use crate::partition::{PARTITION_COUNT, Partition};
 use crate::window::LATENESS_ALLOWANCE;
+use passing::Taking;
 
 /// Flows of the partitions whose packets it is given. Never more than its
 /// part of [`FlowOptions::flow_count_max`]: a full partition lets a flow go
@@ -71,12 +73,6 @@ impl Beginning {
         }
     }
 }
-
-/// Flows that have ended and are handed on together while a mark is passed.
-const ENDED_MAX: usize = 4096;
-
-/// Who takes flows while a mark is passed, if not all together after it.
-type Taking<'a, 'b> = &'a mut Option<&'b mut dyn FnMut(&[FlowEnd])>;
 
 const FIN: u8 = TcpFlags::FIN.bits() as u8;
 const SYN: u8 = TcpFlags::SYN.bits() as u8;
@@ -464,32 +460,6 @@ impl FlowTable {
         self.expire_to(watermark, None);
     }
 
-    /// The same as time moves to a mark, or is set back to it; what ends is handed to `take`, some
-    /// flows at a time: how many end by one mark is for those to say who set the stamps.
-    pub fn pass_mark(&mut self, mark: FlowMark, take: &mut dyn FnMut(&[FlowEnd])) {
-        match mark.kind {
-            MarkKind::Step => self.step_to(mark.watermark, Some(&mut *take)),
-            MarkKind::Tick | MarkKind::Last => self.expire_to(mark.watermark, Some(&mut *take)),
-        }
-        self.hand_on(take);
-    }
-
-    /// Hands all that has ended to `take`.
-    pub fn hand_on(&mut self, take: &mut dyn FnMut(&[FlowEnd])) {
-        if !self.ended.is_empty() {
-            take(&self.ended);
-            self.ended.clear();
-        }
-    }
-
-    fn hand_on_if_many(&mut self, take: Taking<'_, '_>) {
-        if self.ended.len() >= ENDED_MAX
-            && let Some(take) = take
-        {
-            self.hand_on(&mut **take);
-        }
-    }
-
     fn expire_to(&mut self, watermark: Timestamp, mut take: Option<&mut dyn FnMut(&[FlowEnd])>) {
         self.free.append(&mut self.freed);
         self.now = watermark;
@@ -543,31 +513,6 @@ impl FlowTable {
             false
         });
         self.awake = awake;
-    }
-
-    /// The clock was set back to `time`, and an epoch begins: every flow ends.
-    pub fn step(&mut self, time: Timestamp) {
-        self.step_to(time, None);
-    }
-
-    fn step_to(&mut self, time: Timestamp, mut take: Option<&mut dyn FnMut(&[FlowEnd])>) {
-        self.free.append(&mut self.freed);
-        self.now = time;
-        self.windows_closed_to = Timestamp::MIN;
-        let mut lists = std::mem::take(&mut self.due);
-        self.wheel.clear(time, &mut lists);
-        for (_, head) in lists.drain(..) {
-            let mut next = Some(head);
-            while let Some(slot) = next {
-                next = Wheel::after(&self.cold, slot);
-                if let Some(&hot) = self.hot.get(slot) {
-                    // By its own stamps: it did not go on in this epoch.
-                    self.end(slot, self.reason_at(&hot, Timestamp::MAX), false);
-                }
-                self.hand_on_if_many(&mut take);
-            }
-        }
-        self.due = lists;
     }
 
     /// The earliest stamp of a flow that has not ended.

@@ -22,10 +22,10 @@ use crate::summary::SourceSummary;
 /// What packets lack that are not measured.
 pub const KEY: &str = "TCP data";
 
-/// Said of packets that are behind all periods that are left. Two taps have no epochs: which packet
-/// of one belongs to which of the other cannot be determined.
-const BEHIND: &str = "packets are timestamped before periods that were reported already, and are in \
-                      no row: the clock was set back; give the captures before and after it \
+/// Said of packets that are behind all periods that are left. Two taps have no epochs: which
+/// packet of one belongs to which of the other cannot be determined.
+const BEHIND: &str = "packets are timestamped before periods that were reported already, and are \
+                      in no row: the clock was set back; give the captures before and after it \
                       separately";
 
 /// Stamps are compared over so much of the captures' beginnings.

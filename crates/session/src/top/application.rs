@@ -50,7 +50,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let (by, sort) = (By::Source, SortBy::Bytes);
-        Self { by, rows: 10, sort, window: None, max_keys: 6_000_000, hash_names: None }
+        Self { by, rows: 10, sort, window: None, max_keys: 3_000_000, hash_names: None }
     }
 }
 
@@ -79,7 +79,7 @@ impl Application for Top {
 # sort = \"bytes\"
 # Totals for each window of this length; required on an interface.
 window = \"10s\"
-# max-keys = 6000000
+# max-keys = 3000000
 # By name: pseudonyms, with the key in a file.
 # hash-names = \"names.key\"
 ";
