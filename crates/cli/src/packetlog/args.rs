@@ -436,12 +436,13 @@ pub struct CompressArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   wirelens packetlog verify
-  wirelens packetlog verify --log /srv/log --anchor /mnt/other/heads
-  wirelens packetlog verify --head | ssh other 'cat >> heads'
+  wirelens packetlog verify --log /srv/log
+  wirelens packetlog verify --head > head.txt
 
 Reads the whole log. Each block and each record of the ledger is compared with its hash, and the
-ledger with heads that were anchored: then every change and removal before the last of them is
-found. Without an anchor, log and ledger can have been rewritten together.
+ledger with heads that were anchored elsewhere, by `record --anchor` or by hand: every change
+and removal before the last of them is found. Without an anchor, a user who can write to the
+folder can have rewritten log and ledger together.
 
 The exit status is 3 if anything was changed or removed, if no given anchor is in the ledger, or
 if there is no ledger. docs/guide/packetlog.md has the details.")]

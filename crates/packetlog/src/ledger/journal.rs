@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::entry::Entry;
 use super::head::Head;
-use super::scan::{Damage, Seen, read_segment, seal, segment_name, segment_path, segments};
+use super::scan::{Damage, Step, read_segment, seal, segment_name, segment_path, segments};
 use super::state::LedgerState;
 use crate::own::{Access, create_own, open_own_to_write};
 
@@ -88,7 +88,7 @@ impl Journal {
             let path = segment_path(folder, number);
             let (mut head, mut state) = (None, LedgerState::default());
             let read = read_segment(&path, &mut head, &mut |seen| {
-                if let Seen::Record(_, entry) = seen {
+                if let Step::Record(_, entry) = seen {
                     state.apply(entry);
                 }
             })?;

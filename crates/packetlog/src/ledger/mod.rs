@@ -20,5 +20,5 @@ pub use head::{Head, read_heads};
 pub(crate) use entry::{ChunkEntry, Entry};
 pub(crate) use head::{Digest, digest};
 pub(crate) use journal::{Journal, ledger_len_max};
-pub(crate) use scan::{Damage, Seen, ledger_bytes, scan, scan_newest};
+pub(crate) use scan::{Damage, Step, ledger_bytes, scan, scan_newest};
 pub(crate) use state::{FileEntry, LedgerState};

@@ -69,8 +69,8 @@ pub(crate) enum Damage {
     Gap,
 }
 
-/// What is seen on the way through a ledger.
-pub(crate) enum Seen<'a> {
+/// A step on the way through a ledger.
+pub(crate) enum Step<'a> {
     /// A record that follows from the one before.
     Record(&'a Head, &'a Entry),
     /// The rest of a segment is not read: its path, the line, why.
@@ -107,7 +107,7 @@ pub(super) struct SegmentEnd {
 pub(super) fn read_segment(
     path: &Path,
     head: &mut Option<Head>,
-    see: &mut dyn FnMut(Seen<'_>),
+    see: &mut dyn FnMut(Step<'_>),
 ) -> io::Result<SegmentEnd> {
     let mut input = BufReader::with_capacity(1 << 20, open_own(path)?);
     let mut read = SegmentEnd { end: 0, first_len: 0, damage: None };
@@ -126,17 +126,17 @@ pub(super) fn read_segment(
                 if number == 1 {
                     read.first_len = read.end;
                 }
-                see(Seen::Record(&next, &entry));
+                see(Step::Record(&next, &entry));
                 continue;
             }
             Err(damage) => damage,
         };
-        see(Seen::Damage(path, number, damage.clone()));
+        see(Step::Damage(path, number, damage.clone()));
         read.damage = Some(damage);
         break;
     }
     if read.first_len == 0 && read.damage.is_none() {
-        see(Seen::Damage(path, 1, Damage::Torn));
+        see(Step::Damage(path, 1, Damage::Torn));
         read.damage = Some(Damage::Torn);
     }
     Ok(read)
@@ -168,14 +168,14 @@ fn record_of(line: &[u8], is_first: bool, before: Option<Head>) -> Result<(Head,
 ///
 /// # Errors
 /// The folder or a segment cannot be read.
-pub(crate) fn scan(folder: &Path, see: &mut dyn FnMut(Seen<'_>)) -> io::Result<Vec<u64>> {
+pub(crate) fn scan(folder: &Path, see: &mut dyn FnMut(Step<'_>)) -> io::Result<Vec<u64>> {
     let numbers = segments(folder)?;
     let mut head = None;
     for (place, &number) in numbers.iter().enumerate() {
         let path = segment_path(folder, number);
         let follows = place == 0 || numbers.get(place - 1) == Some(&number.saturating_sub(1));
         if !follows {
-            see(Seen::Damage(&path, 1, Damage::Gap));
+            see(Step::Damage(&path, 1, Damage::Gap));
             head = None;
         }
         let known = head;
@@ -209,7 +209,7 @@ pub(crate) fn scan_newest(folder: &Path) -> io::Result<Option<(Head, LedgerState
     for number in segments(folder)?.into_iter().rev() {
         let (mut head, mut state) = (None, LedgerState::default());
         read_segment(&segment_path(folder, number), &mut head, &mut |seen| {
-            if let Seen::Record(_, entry) = seen {
+            if let Step::Record(_, entry) = seen {
                 state.apply(entry);
             }
         })?;

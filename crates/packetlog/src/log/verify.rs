@@ -10,7 +10,7 @@ use crate::account::{self, Account, AccountSlot};
 use crate::file_name::{FileName, file_names};
 use crate::index::{IndexRecord, Trailer};
 use crate::ledger::{
-    ChunkEntry, Damage, Deletion, Entry, FileEntry, Head, LedgerState, Seen, digest, scan,
+    ChunkEntry, Damage, Deletion, Entry, FileEntry, Head, LedgerState, Step, digest, scan,
     scan_newest,
 };
 
@@ -168,8 +168,8 @@ impl Reading {
     fn of(folder: &Path, anchors: &[Head], report: &mut VerifyReport) -> Result<Self, LogError> {
         let mut read = Self { is_gap: true, ..Self::default() };
         let segments = scan(folder, &mut |seen| match seen {
-            Seen::Record(head, entry) => read.record(*head, entry, anchors, report),
-            Seen::Damage(path, line, damage) => {
+            Step::Record(head, entry) => read.record(*head, entry, anchors, report),
+            Step::Damage(path, line, damage) => {
                 read.is_gap = true;
                 read.last_damage = Some(damage.clone());
                 let what = match damage {

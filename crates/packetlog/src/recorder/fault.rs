@@ -36,7 +36,7 @@ pub enum RecorderError {
         /// Bytes that are wanted.
         wanted: u64,
     },
-    /// The file to which heads of the ledger are appended cannot be opened, or is of the log itself.
+    /// The file for heads of the ledger cannot be opened, or is in the log's own folder.
     Anchor {
         /// Which.
         path: PathBuf,

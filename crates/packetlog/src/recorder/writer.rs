@@ -12,7 +12,7 @@ use super::book::{Book, Urgency};
 use super::chunk::{Block, Chunk, encoder_of, settle_owed};
 use super::disk::{Disk, Way, WriteState};
 use super::fault::RecorderError;
-use super::files::{OpenFile, Series, delete_files};
+use super::files::{OpenFile, Series};
 use super::ledger::Ledger;
 use super::options::{Clock, RecorderOptions, WhenFull};
 use super::state::RecorderState;
@@ -95,7 +95,7 @@ pub(super) struct Writer {
     pub(super) options: RecorderOptions,
     pub(super) clock: Clock,
     pub(super) state: Arc<RecorderState>,
-    free: Sender<Box<Chunk>>,
+    pub(super) free: Sender<Box<Chunk>>,
     way: Way,
     /// By priority, lowest first.
     pub(super) series: Vec<Series>,
@@ -544,43 +544,5 @@ impl Writer {
             RecorderState::add(&stream.chunks, 1);
         }
         Ok(())
-    }
-
-    /// Gives the place of a chunk that could not be written to the next, where that is possible.
-    fn take_back(&mut self, flight: &Flight) {
-        let folder = &self.options.folder;
-        let Some(series) = self.series.get_mut(flight.chunk.stream) else { return };
-        // What it was to say of other chunks is owed again.
-        add_rows(&mut series.owed, &flight.owed());
-        let Some(file) = &mut series.open else { return };
-        file.take_back(flight.offset, flight.offset + flight.len as u64);
-        if file.end == 0 {
-            delete_files(folder, &file.name);
-            series.open = None;
-        }
-    }
-
-    fn lose(&mut self, chunk: Box<Chunk>, cause: Cause) {
-        self.state.count_unwritten(cause, &chunk.rows);
-        self.book.lose(&chunk.lost);
-        self.book.lose_for(cause, u64::from(chunk.packets));
-        RecorderState::set(&self.state.wanted_bytes, chunk.end as u64);
-        RecorderState::add(&self.state.reasons_lost, chunk.reasons.len() as u64);
-        if self.options.stops {
-            self.state.stop(cause);
-        }
-        if let Some(series) = self.series.get_mut(chunk.stream) {
-            for row in &chunk.rows {
-                add_row(&mut series.owed, &row.into_lost());
-            }
-        }
-        self.give_back(chunk);
-    }
-
-    fn give_back(&self, chunk: Box<Chunk>) {
-        RecorderState::add(&self.state.chunks_free, 1);
-        self.state.chunks_queued.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-        // Nobody waits for it once the recorder is gone.
-        let _ = self.free.send(chunk);
     }
 }

@@ -87,8 +87,13 @@ fn an_untouched_log_has_no_finding_plain_or_compressed_or_repaired() {
     assert_eq!(head.hash, *before.as_bytes());
 }
 
+/// Each case copies a log.
+fn cases() -> ProptestConfig {
+    ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(cases())]
 
     #[test]
     fn a_changed_byte_is_found_in_any_file_of_packets_index_or_ledger(
