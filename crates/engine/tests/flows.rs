@@ -413,7 +413,6 @@ fn all_flows_end_with_an_epoch_and_epochs_are_rationed() {
     }
     for owners in [1, 3] {
         let (ended, counts, clock) = run::<()>(FlowOptions::default(), &packets, owners);
-        // What was refused is late.
         assert_eq!((clock.steps, clock.late, counts.packets), (16, 40 - 16, 81));
         let (first, ()) = ended.iter().find(|(flow, ())| flow.key == key(1, false)).unwrap();
         assert_eq!((first.packets_total(), first.reason), (1, EndReason::Idle));
