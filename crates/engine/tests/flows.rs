@@ -405,15 +405,13 @@ fn a_clock_set_back_is_counted_and_ends_flows_of_the_future() {
 #[test]
 fn all_flows_end_with_an_epoch_and_epochs_are_rationed() {
     let at = |s: i64| s * 1_000_000_000;
-    let mut packets = vec![packet(key(1, false), at(1), FlowDirection::LowToHigh, ACK)];
-    for round in 0..40 {
-        for time in [at(121), at(0)] {
-            packets.push(packet(key(2 + round, false), time, FlowDirection::LowToHigh, ACK));
-        }
+    let of = |number, time| packet(key(number, false), time, FlowDirection::LowToHigh, ACK);
+    let mut packets = vec![of(1, at(1))];
+    for round in 2..42 {
+        packets.extend([of(round, at(121)), of(round, at(0))]);
     }
     for owners in [1, 3] {
         let (ended, counts, clock) = run::<()>(FlowOptions::default(), &packets, owners);
-        // What was refused is late.
         assert_eq!((clock.steps, clock.late, counts.packets), (16, 40 - 16, 81));
         let (first, ()) = ended.iter().find(|(flow, ())| flow.key == key(1, false)).unwrap();
         assert_eq!((first.packets_total(), first.reason), (1, EndReason::Idle));
