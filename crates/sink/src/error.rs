@@ -222,15 +222,7 @@ impl fmt::Display for OutputError {
                     partial.display()
                 )
             }
-            Self::Create { path, source } => {
-                write!(f, "cannot create `{}`: {source}", path.display())?;
-                match source.kind() {
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                        f.write_str("; choose a folder that you may write to")
-                    }
-                    _ => Ok(()),
-                }
-            }
+            Self::Create { path, source } => create_failed(f, path, source),
             Self::Write { path, written_bytes, left, source } => {
                 write_failed(f, path, *written_bytes, left, source)
             }
@@ -253,6 +245,16 @@ impl fmt::Display for OutputError {
                 )
             }
         }
+    }
+}
+
+fn create_failed(f: &mut fmt::Formatter<'_>, path: &Path, source: &io::Error) -> fmt::Result {
+    write!(f, "cannot create `{}`: {source}", path.display())?;
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            f.write_str("; choose a folder that you may write to")
+        }
+        _ => Ok(()),
     }
 }
 

@@ -16,7 +16,7 @@ use super::slab::FlowSlot;
 use super::wheel::{Class, Wheel};
 use crate::partition::{PARTITION_COUNT, Partition};
 use crate::window::LATENESS_ALLOWANCE;
-use passing::Taking;
+use passing::TakeEnds;
 
 /// Flows of the partitions whose packets it is given. Never more than its
 /// part of [`FlowOptions::flow_count_max`]: a full partition lets a flow go
@@ -460,7 +460,7 @@ impl FlowTable {
         self.expire_to(watermark, None);
     }
 
-    fn expire_to(&mut self, watermark: Timestamp, mut take: Option<&mut dyn FnMut(&[FlowEnd])>) {
+    fn expire_to(&mut self, watermark: Timestamp, mut take: TakeEnds<'_>) {
         self.free.append(&mut self.freed);
         self.now = watermark;
         let time = watermark.minus(LATENESS_ALLOWANCE);
@@ -491,7 +491,7 @@ impl FlowTable {
         }
     }
 
-    fn close_windows(&mut self, closed_to: Timestamp, take: Taking<'_, '_>) {
+    fn close_windows(&mut self, closed_to: Timestamp, take: &mut TakeEnds<'_>) {
         if closed_to <= self.windows_closed_to {
             return;
         }

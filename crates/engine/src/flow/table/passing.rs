@@ -9,7 +9,7 @@ use super::{FlowEnd, FlowTable, Wheel};
 const ENDED_MAX: usize = 4096;
 
 /// Who takes flows while a mark is passed, if not all together after it.
-pub(super) type Taking<'a, 'b> = &'a mut Option<&'b mut dyn FnMut(&[FlowEnd])>;
+pub(super) type TakeEnds<'a> = Option<&'a mut dyn FnMut(&[FlowEnd])>;
 
 impl FlowTable {
     /// Time moves to a mark, or is set back to it; what ends is handed to `take`, some
@@ -30,7 +30,7 @@ impl FlowTable {
         }
     }
 
-    pub(super) fn hand_on_if_many(&mut self, take: Taking<'_, '_>) {
+    pub(super) fn hand_on_if_many(&mut self, take: &mut TakeEnds<'_>) {
         if self.ended.len() >= ENDED_MAX
             && let Some(take) = take
         {
@@ -43,7 +43,7 @@ impl FlowTable {
         self.step_to(time, None);
     }
 
-    fn step_to(&mut self, time: Timestamp, mut take: Option<&mut dyn FnMut(&[FlowEnd])>) {
+    fn step_to(&mut self, time: Timestamp, mut take: TakeEnds<'_>) {
         self.free.append(&mut self.freed);
         self.now = time;
         self.windows_closed_to = Timestamp::MIN;
