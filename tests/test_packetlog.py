@@ -191,7 +191,7 @@ def test_the_oldest_of_the_least_important_make_room(
     tmp_path: Path, model: Path, capture: Path
 ) -> None:
     log = tmp_path / "log"
-    # A sixth file of the anomalous has no room: of these bytes the ledger takes up to 32 KiB.
+    # Of these bytes the ledger takes up to 32 KiB.
     small = ("--file-bytes", "64K", "--block-bytes", "64K", "--keep-bytes", "416K")
     for _ in range(6):
         record(log, model, "-r", capture, *small, "--when-full", "overwrite")
