@@ -1,4 +1,4 @@
-//! Who may read a log: the permissions of what a recorder makes. How files are opened is in `files`.
+//! Who may read a log: the permissions of what a recorder makes. `files` opens it.
 
 use std::fs::File;
 use std::io;

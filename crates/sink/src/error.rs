@@ -197,8 +197,8 @@ impl fmt::Display for OutputError {
                 let (path, to) = (path.display(), to.display());
                 write!(
                     f,
-                    "`{path}` is a symbolic link to `{to}`, and no output goes through a link; name \
-                     that file itself, or remove the link"
+                    "`{path}` is a symbolic link to `{to}`, and no output goes through a link; \
+                     name that file itself, or remove the link"
                 )
             }
             Self::NoFolder { path, folder } => {
