@@ -16,7 +16,7 @@ use super::slab::FlowSlot;
 use super::wheel::{Class, Wheel};
 use crate::partition::{PARTITION_COUNT, Partition};
 use crate::window::LATENESS_ALLOWANCE;
-use passing::Taking;
+use passing::{Take, Taking};
 
 /// Flows of the partitions whose packets it is given. Never more than its
 /// part of [`FlowOptions::flow_count_max`]: a full partition lets a flow go
@@ -460,7 +460,7 @@ impl FlowTable {
         self.expire_to(watermark, None);
     }
 
-    fn expire_to(&mut self, watermark: Timestamp, mut take: Option<&mut dyn FnMut(&[FlowEnd])>) {
+    fn expire_to(&mut self, watermark: Timestamp, mut take: Option<Take<'_>>) {
         self.free.append(&mut self.freed);
         self.now = watermark;
         let time = watermark.minus(LATENESS_ALLOWANCE);

@@ -8,8 +8,11 @@ use super::{FlowEnd, FlowTable, Wheel};
 /// Flows that have ended and are handed on together while a mark is passed.
 const ENDED_MAX: usize = 4096;
 
+/// Takes flows that have ended.
+pub(super) type Take<'a> = &'a mut dyn FnMut(&[FlowEnd]);
+
 /// Who takes flows while a mark is passed, if not all together after it.
-pub(super) type Taking<'a, 'b> = &'a mut Option<&'b mut dyn FnMut(&[FlowEnd])>;
+pub(super) type Taking<'a, 'b> = &'a mut Option<Take<'b>>;
 
 impl FlowTable {
     /// Time moves to a mark, or is set back to it; what ends is handed to `take`, some
@@ -43,7 +46,7 @@ impl FlowTable {
         self.step_to(time, None);
     }
 
-    fn step_to(&mut self, time: Timestamp, mut take: Option<&mut dyn FnMut(&[FlowEnd])>) {
+    fn step_to(&mut self, time: Timestamp, mut take: Option<Take<'_>>) {
         self.free.append(&mut self.freed);
         self.now = time;
         self.windows_closed_to = Timestamp::MIN;
