@@ -312,6 +312,23 @@ COMMANDS = {
         } | {"--for": Option(("1s",), "", "live"), "--no-jail": Option((), "", "live")},
         frozenset({"--help", "--read", "--interface", "--output", "--settings"}),
     ),
+    "simulate packetlog": Command(
+        ("simulate", "packetlog", "--format", "csv"),
+        {"captures": READ, "workload": ("--workload", "w1", "--for", "100us")},
+        inputs("captures") | {
+            # What these change is the matter of other commands' tests.
+            "--no-decap": Option((), "", "captures"),
+            "--snapshot-length": Option(("200",), "", "captures"),
+            "--model": Option(("packetlog",), "", "captures"),
+            # The model that ships reads states of connections.
+            "--integer": Option(),
+            "--for": Option(("50us",), "workload"),
+            "--gbps": Option(("100",), "captures workload"),
+            "--mode": Option(("log-all",), "captures workload"),
+            "--output": Option(("out.csv",), "captures workload"),
+        },
+        frozenset({"--help", "--read", "--workload", "--format", "--force"}),
+    ),
 }  # fmt: skip
 
 
