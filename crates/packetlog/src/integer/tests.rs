@@ -100,6 +100,9 @@ fn both(model: Model, packets: &[Packet]) -> [Vec<PacketVerdict>; 2] {
 }
 
 proptest! {
+    // A classifier takes tens of megabytes.
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
     #[test]
     fn without_ratios_every_verdict_is_that_of_user_space(
         packets in packets(), at in prop::collection::vec(0.0f64..1.0, PLAIN.len()),

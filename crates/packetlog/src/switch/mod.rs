@@ -31,7 +31,7 @@ use ports::{Port, RelayServer};
 
 /// What is left of a packet on its way round.
 #[derive(Clone, Copy, Debug)]
-struct Recirculated {
+struct PacketRest {
     due_ps: u64,
     left: PacketLengths,
     keep: Keep,
@@ -44,7 +44,7 @@ pub struct Switch {
     sampler: Sampler,
     recirculation: Port,
     /// In order of time, as the port is.
-    round: VecDeque<Recirculated>,
+    round: VecDeque<PacketRest>,
     server: RelayServer,
     tally: SwitchTally,
 }
@@ -83,10 +83,7 @@ impl Switch {
             return;
         }
         traffic.count(left);
-        self.send(
-            now_ps,
-            Recirculated { due_ps: now_ps, left, keep: granularity.keep, lost: None },
-        );
+        self.send(now_ps, PacketRest { due_ps: now_ps, left, keep: granularity.keep, lost: None });
     }
 
     /// Settles every packet that is on its way, and returns the outcome.
@@ -108,7 +105,7 @@ impl Switch {
 
     /// One message of a packet; the rest goes round.
     #[inline]
-    fn send(&mut self, now_ps: u64, mut packet: Recirculated) {
+    fn send(&mut self, now_ps: u64, mut packet: PacketRest) {
         let stored = packet.left.headers + packet.left.take_segment();
         let sent = self.server.take(now_ps, stored + MESSAGE_BYTES, stored);
         let mut lost = sent.err();
