@@ -14,7 +14,7 @@ use engine::sketch::{Sketch, SketchOptions, SketchPacket};
 use engine::sums::PacketSums;
 use packet::{FlowKey, HashSeed, KeyHash as _, Source as _, Span, Timestamp};
 use packetlog::integer::sketch::{IntegerPacket, IntegerSketch};
-use packetlog::integer::sums::{GAP_SHIFT, IntegerSums};
+use packetlog::integer::sums::IntegerSums;
 use packetlog::integer::tables::{Ranges, Squares};
 
 use crate::Failure;
@@ -120,6 +120,8 @@ struct IntegerRule {
     squares: Squares,
 }
 
+/// Gaps are squared in this unit.
+const GAP_UNIT_NS: f64 = 64.0;
 /// The relative error of products, as that of the packet log.
 const PRODUCT_ERROR: f64 = 0.01;
 
@@ -204,7 +206,6 @@ fn integer(sums: &IntegerSums, squares: &Squares, ranges: &Ranges) -> Attributes
         value / (ranges.representative(place.index.into()) * f64::from(1_u32 << place.shift))
     };
     let of_gap = |value: f64| (sums.gaps() > 0).then_some(value);
-    let gap_unit = f64::from(1_u32 << (2 * GAP_SHIFT));
     [
         Some(sums.packets.into()),
         Some(sums.size_sum as f64),
@@ -216,7 +217,7 @@ fn integer(sums: &IntegerSums, squares: &Squares, ranges: &Ranges) -> Attributes
         of_gap(sums.gap_max as f64),
         of_gap(sums.gap_min as f64),
         of_gap(ratio(sums.gap_sum() as f64, sums.gaps())),
-        of_gap(ratio(sums.gap_moment(squares) as f64 * gap_unit, sums.gaps())),
+        of_gap(ratio(sums.gap_moment(squares) as f64 * GAP_UNIT_NS * GAP_UNIT_NS, sums.gaps())),
     ]
 }
 
