@@ -367,7 +367,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def help_of(command: Command) -> dict[str, str]:
     """Its options, each with its short form or nothing."""
     words = [word for word in command.words if re.fullmatch("[a-z]+", word)]
-    subcommand = words[:2] if words[0] == "packetlog" else words[:1]
+    subcommand = words[:2] if words[0] in ("packetlog", "simulate") else words[:1]
     text = wirelens(*subcommand, "--help").stdout.decode()
     found = re.findall(r"^\s+(?:(-\w), )?(--[a-z0-9-]+)", text, re.MULTILINE)
     return {long: short for short, long in found}

@@ -70,7 +70,7 @@ def main() -> None:
     facts = environment.facts([], 1)
     found: dict[str, list[dict[str, Any]]] = {"errors": [], "agreement": [], "switch": []}
     for path in options.error:
-        more = ["--capture", path, "--flows", options.flows, "--windows", "2"]
+        more = ["--capture", path, "--flows", options.flows, "--windows", "1"]
         found["errors"] += rows([BENCH, "packetlog", "sketch-error", *more])
     model = options.model / "model.json"
     for path in options.agreement:
