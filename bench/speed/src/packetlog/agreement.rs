@@ -1,4 +1,4 @@
-//! How often whole numbers decide as floats do, packet by packet, and what they cost.
+//! How often whole numbers decide as floats do, packet by packet.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,6 @@ use packet::{HashSeed, Source as _};
 use packetlog::integer::{IntegerClassifier, IntegerModel, IntegerOptions};
 use packetlog::{Classifier, Model};
 
-use super::clock;
 use crate::Failure;
 use crate::frames::Frames;
 
@@ -57,8 +56,6 @@ struct Counted {
     same: u64,
     marked: u64,
     integer_marked: u64,
-    exact_ns: u128,
-    integer_ns: u128,
 }
 
 fn compare(
@@ -76,12 +73,8 @@ fn compare(
     let mut counted = Counted::default();
     (frames.next, frames.batch_len) = (0, 256);
     while let Some(batch) = frames.next_batch() {
-        let before = clock();
         exact.judge(&batch, &mut wanted);
-        let between = clock();
         integer.judge(&batch, &mut found);
-        counted.integer_ns += (clock() - between).as_nanos();
-        counted.exact_ns += (between - before).as_nanos();
         for (wanted, found) in wanted.iter().zip(&found) {
             counted.packets += 1;
             counted.same += u64::from(wanted.class == found.class);
@@ -92,14 +85,11 @@ fn compare(
     let IntegerOptions { product_error, mantissa_bits } = options;
     let Counted { packets, same, marked, integer_marked, .. } = counted;
     let of_all = |part: u64| part as f64 / packets.max(1) as f64;
-    let ns = |all: u128| all as f64 / packets.max(1) as f64;
     print(&format!(
-        r#"{{"figure":"packetlog-agreement","trace":"{trace}","product_error":{product_error},"mantissa_bits":{mantissa_bits},"packets":{packets},"agreement":{:.6},"marked":{:.6},"integer_marked":{:.6},"exact_ns":{:.1},"integer_ns":{:.1},"forest_bytes":{},"product_bytes":{},"constants":{},"square_bytes":{}}}"#,
+        r#"{{"figure":"packetlog-agreement","trace":"{trace}","product_error":{product_error},"mantissa_bits":{mantissa_bits},"packets":{packets},"agreement":{:.6},"marked":{:.6},"integer_marked":{:.6},"forest_bytes":{},"product_bytes":{},"constants":{},"square_bytes":{}}}"#,
         of_all(same),
         of_all(marked),
         of_all(integer_marked),
-        ns(counted.exact_ns),
-        ns(counted.integer_ns),
         sizes.forest_bytes,
         sizes.product_bytes,
         sizes.constants,
