@@ -8,8 +8,8 @@
 //! filled.
 //!
 //! Events are in order of time and nothing is random: the same packets have the same outcome. What
-//! a log would take is counted apart from what limits let pass, so that rates above a limit are seen
-//! as the paper has them.
+//! a log would take is counted apart from what limits let pass, so that rates above a limit are
+//! seen as the paper has them.
 
 mod ports;
 mod segments;

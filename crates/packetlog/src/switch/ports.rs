@@ -1,4 +1,4 @@
-//! What a switch and a server can take: a port with a queue, and a server with two blocks of memory.
+//! What a switch and a server can take: a port with a queue, a server with two blocks of memory.
 //!
 //! Times are picoseconds, so that a byte at 100 Gb/s is a whole number of them.
 

@@ -1,8 +1,8 @@
 //! Packets as the paper describes its traces: rates, sizes and shares of Table IV, and what its
 //! classifier marked (Tables VI and IX).
 //!
-//! CIC-IDS2017, which it replays, is not part of this. Packets come at the rate of Table IV, evenly.
-//! Of sizes it has means alone: a benign packet has 54, 590 or 1,514 bytes, 590 in a tenth of
+//! CIC-IDS2017, which it replays, is not part of this. Packets come evenly, at the rate of Table
+//! IV. Of sizes it has means alone: a benign packet has 54, 590 or 1,514 bytes, 590 in a tenth of
 //! packets, so often that the mean is the table's. A marked packet has 540 bytes of payload: the
 //! recirculated bytes of Table XII, divided by the packets that are marked by Tables IV and IX,
 //! come to 1,010 to 1,310 in nine of ten cases, and section V-B to 1,220 for such a packet.
