@@ -10,8 +10,8 @@ pub(super) const GAP_SHIFT: u32 = 6;
 ///
 /// A variance is the mean square less the square of the mean, which cancel where packets are alike,
 /// and the error of an approximate square is then larger than their difference. So squares are
-/// those of the distance from the first packet's size and from the first gap: equal packets have a variance
-/// of 0, and the error is one of the spread, not of the size.
+/// those of the distance from the first packet's size and from the first gap: equal packets have a
+/// variance of 0, and the error is one of the spread, not of the size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IntegerSums {
     /// Packets; 0: nothing is known of the key.
