@@ -322,6 +322,23 @@ COMMANDS = {
         } | {"--for": Option(("1s",), "", "live")},
         frozenset({"--help", "--read", "--interface", "--output", "--settings"}),
     ),
+    "simulate packetlog": Command(
+        ("simulate", "packetlog", "--format", "csv"),
+        {"captures": READ, "workload": ("--workload", "w1", "--for", "100us")},
+        inputs("captures") | {
+            # What these change is the matter of other commands' tests.
+            "--no-decap": Option((), "", "captures"),
+            "--snapshot-length": Option(("200",), "", "captures"),
+            "--model": Option(("packetlog",), "", "captures"),
+            # The model that ships reads states of connections.
+            "--integer": Option(),
+            "--for": Option(("50us",), "workload"),
+            "--gbps": Option(("100",), "captures workload"),
+            "--mode": Option(("log-all",), "captures workload"),
+            "--output": Option(("out.csv",), "captures workload"),
+        },
+        frozenset({"--help", "--read", "--workload", "--format", "--force"}),
+    ),
 }  # fmt: skip
 
 
@@ -360,7 +377,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def help_of(command: Command) -> dict[str, str]:
     """Its options, each with its short form or nothing."""
     words = [word for word in command.words if re.fullmatch("[a-z]+", word)]
-    subcommand = words[:2] if words[0] == "packetlog" else words[:1]
+    subcommand = words[:2] if words[0] in ("packetlog", "simulate") else words[:1]
     text = wirelens(*subcommand, "--help").stdout.decode()
     found = re.findall(r"^\s+(?:(-\w), )?(--[a-z0-9-]+)", text, re.MULTILINE)
     return {long: short for short, long in found}

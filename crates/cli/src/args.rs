@@ -23,6 +23,7 @@ use crate::nprint::args::NprintArguments;
 use crate::packetlog::args::PacketlogArguments;
 use crate::report::ReportArguments;
 use crate::run::args::RunArguments;
+use crate::simulate::args::SimulateArguments;
 use crate::testbed::args::TestbedArguments;
 use crate::train::{EvalArguments, PythonOptions, TrainArguments};
 use crate::worker::WorkerArguments;
@@ -90,6 +91,8 @@ pub enum Command {
     Run(RunArguments),
     /// Compute the later stages of a model for sensors, over NATS
     Worker(WorkerArguments),
+    /// Simulate hardware that is not at hand: a switch that records packets at 100 Gbit/s and more
+    Simulate(SimulateArguments),
     /// List interfaces that can be captured on; also -D
     Devices(DevicesArguments),
     /// Check whether this machine can capture: permissions, interfaces, offloads, clock, disk

@@ -35,6 +35,7 @@ mod recover;
 mod report;
 pub mod run;
 mod service;
+pub mod simulate;
 mod summary;
 mod table;
 pub mod testbed;
@@ -128,6 +129,7 @@ fn start(arguments: Arguments, host: &Host) -> Result<Status, Failure> {
         Some(Command::Cca(arguments)) => cca::run(&arguments),
         Some(Command::Latency(arguments)) => latency::run(&arguments),
         Some(Command::L4s(arguments)) => l4s::run(&arguments),
+        Some(Command::Simulate(arguments)) => simulate::run(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments, host),
         Some(Command::Run(arguments)) => run::run(&arguments, host),
         Some(Command::Devices(arguments)) => devices::run(&arguments),

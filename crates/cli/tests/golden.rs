@@ -22,6 +22,11 @@ fn top_says_what_is_expected() {
 }
 
 #[test]
+fn simulations_say_what_is_expected() {
+    check("simulate-", 2);
+}
+
+#[test]
 fn flows_say_what_is_expected() {
     check("flows-", 8);
 }

@@ -14,6 +14,7 @@ pub mod features;
 mod file_name;
 pub mod hindsight;
 pub mod index;
+pub mod integer;
 pub mod judged;
 pub mod ledger;
 pub mod log;
@@ -27,6 +28,7 @@ pub mod recorder;
 pub mod reuse;
 pub mod score;
 mod section;
+pub mod switch;
 mod uring;
 
 pub use classifier::{Classifier, ClassifierCounts};

@@ -1,5 +1,6 @@
 //! The packet log: packets judged, in memory into files, and a question to files.
 
+mod agreement;
 mod features;
 mod forest;
 mod query;
@@ -25,6 +26,8 @@ pub(crate) struct PacketlogArguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// How often whole numbers decide as floats do
+    Agreement(agreement::AgreementArguments),
     /// Packets into snapshots and judgements, from a capture and from memory
     Features(features::FeaturesArguments),
     /// What a switch at 100, 200 and 400 Gb/s would log, as the paper extrapolates it
@@ -42,6 +45,7 @@ enum Command {
 /// Measures what is asked for.
 pub(crate) fn run(arguments: &PacketlogArguments) -> Result<(), Failure> {
     match &arguments.command {
+        Command::Agreement(arguments) => agreement::run(arguments),
         Command::Features(arguments) => features::run(arguments),
         Command::Scale(arguments) => scale::run(arguments),
         Command::SketchError(arguments) => sketch_error::run(arguments),

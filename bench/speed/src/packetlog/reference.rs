@@ -2,9 +2,11 @@
 //! has it.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use engine::sketch::VOTES_TO_EVICT;
 use engine::sums::PacketSums;
+use packetlog::integer::tables::Squares;
 
 /// A packet of a key.
 #[derive(Clone, Copy)]
@@ -18,21 +20,38 @@ pub(crate) struct KeyPacket {
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) sums: PacketSums,
+    /// Squares of sizes as NetBeacon adds them up.
+    pub(crate) squares: u64,
     last_ns: i64,
 }
+
+/// NetBeacon leaves two bits out before it squares.
+const DROPPED_BITS: u32 = 2;
 
 impl Entry {
     fn of(packet: &KeyPacket) -> Self {
         let mut sums = PacketSums::NONE;
         sums.add(packet.size, 0, false);
-        Self { sums, last_ns: packet.time_ns }
+        Self { sums, squares: square(packet.size), last_ns: packet.time_ns }
     }
 
     fn add(&mut self, packet: &KeyPacket) {
         let gap = u64::try_from(packet.time_ns - self.last_ns).unwrap_or(0);
         self.sums.add(packet.size, gap, false);
+        self.squares += square(packet.size);
         self.last_ns = self.last_ns.max(packet.time_ns);
     }
+
+    /// The square of a number by the same table.
+    pub(crate) fn square_of(number: u32) -> u64 {
+        square(number)
+    }
+}
+
+/// A square by the four bits of Tofino's math unit.
+fn square(number: u32) -> u64 {
+    static SQUARES: OnceLock<Squares> = OnceLock::new();
+    SQUARES.get_or_init(|| Squares::new(4)).of(number >> DROPPED_BITS) << (2 * DROPPED_BITS)
 }
 
 /// Every key.
@@ -94,11 +113,11 @@ impl OnePerBucket {
         }
     }
 
-    pub(crate) fn get(&self, hash: u64) -> PacketSums {
+    pub(crate) fn get(&self, hash: u64) -> Option<&Entry> {
         let in_layer = |layer: usize| {
             let held = self.layers[layer][self.place(layer, hash)].as_ref();
-            held.filter(|(key, ..)| *key == hash).map(|(_, entry, _)| entry.sums)
+            held.filter(|(key, ..)| *key == hash).map(|(_, entry, _)| entry)
         };
-        (0..self.layers.len()).find_map(in_layer).unwrap_or(PacketSums::NONE)
+        (0..self.layers.len()).find_map(in_layer)
     }
 }

@@ -13,9 +13,12 @@ use clap::Args;
 use engine::sketch::{Sketch, SketchOptions, SketchPacket};
 use engine::sums::PacketSums;
 use packet::{FlowKey, HashSeed, KeyHash as _, Source as _, Span, Timestamp};
+use packetlog::integer::sketch::{IntegerPacket, IntegerSketch};
+use packetlog::integer::sums::IntegerSums;
+use packetlog::integer::tables::{Ranges, Squares};
 
 use crate::Failure;
-use crate::packetlog::reference::{KeyPacket, OnePerBucket, Truth};
+use crate::packetlog::reference::{Entry, KeyPacket, OnePerBucket, Truth};
 
 /// Nanoseconds from packet to packet, on average: 15.2 million a second, as the paper's first trace
 /// at 100 Gb/s.
@@ -106,29 +109,74 @@ struct Rules {
     /// The same, but nobody is ever driven out.
     stubborn: Sketch,
     paper: OnePerBucket,
+    /// By bits of a square.
+    integer: [IntegerRule; 2],
+    ranges: Ranges,
 }
 
+/// A sketch in whole numbers.
+struct IntegerRule {
+    sketch: IntegerSketch,
+    squares: Squares,
+}
+
+/// Gaps are squared in this unit.
+const GAP_UNIT_NS: f64 = 64.0;
+/// The relative error of products, as that of the packet log.
+const PRODUCT_ERROR: f64 = 0.01;
+
 impl Rules {
-    const NAMES: [&str; 3] =
-        ["ours", "ours, nobody driven out", "one flow a bucket, as in the paper"];
+    const NAMES: [&str; 6] = [
+        "ours",
+        "ours, nobody driven out",
+        "one flow a bucket, as in the paper",
+        "the paper's with NetBeacon's squares",
+        "whole numbers, squares of 10 bits",
+        "whole numbers, squares of 4 bits",
+    ];
+
+    fn new(arguments: &SketchErrorArguments) -> Self {
+        let window = Span::from_ns(WINDOW_NS);
+        let (layers, buckets) = (arguments.layers, 1 << arguments.bucket_bits);
+        let options = SketchOptions { layers, buckets, window };
+        let integer = |bits| IntegerRule {
+            sketch: IntegerSketch::new(layers, buckets, window),
+            squares: Squares::new(bits),
+        };
+        Self {
+            ours: Sketch::new(options),
+            stubborn: Sketch::new(options).with_votes(u32::MAX),
+            paper: OnePerBucket::new(layers, arguments.bucket_bits),
+            integer: [10, 4].map(integer),
+            ranges: Ranges::new(PRODUCT_ERROR),
+        }
+    }
 
     fn observe(&mut self, packet: &KeyPacket) {
-        let sketch_packet = SketchPacket {
-            hash: packet.hash,
-            time: Timestamp::from_ns(packet.time_ns),
-            size: packet.size,
-            is_marked: false,
-        };
+        let &KeyPacket { hash, time_ns, size } = packet;
+        let time = Timestamp::from_ns(time_ns);
+        let sketch_packet = SketchPacket { hash, time, size, is_marked: false };
         self.ours.observe(sketch_packet);
         self.stubborn.observe(sketch_packet);
         self.paper.observe(packet);
+        for rule in &mut self.integer {
+            let packet = IntegerPacket { hash, time, size, is_marked: false };
+            rule.sketch.observe(&packet, &rule.squares);
+        }
     }
 
-    fn get(&self, rule: usize, hash: u64) -> PacketSums {
+    /// What a rule has of a key; nothing where it has no place.
+    fn get(&self, rule: usize, hash: u64) -> Option<Attributes> {
+        let of = |sums: PacketSums| sums.is_held().then(|| attributes(&sums));
         match rule {
-            0 => self.ours.get(hash),
-            1 => self.stubborn.get(hash),
-            _ => self.paper.get(hash),
+            0 => of(self.ours.get(hash)),
+            1 => of(self.stubborn.get(hash)),
+            2 => self.paper.get(hash).map(|entry| attributes(&entry.sums)),
+            3 => self.paper.get(hash).map(netbeacon),
+            _ => {
+                let IntegerRule { sketch, squares } = &self.integer[rule - 4];
+                sketch.get(hash).map(|sums| integer(sums, squares, &self.ranges))
+            }
         }
     }
 
@@ -136,7 +184,41 @@ impl Rules {
         self.ours.forget();
         self.stubborn.forget();
         self.paper.clear();
+        self.integer.iter_mut().for_each(|rule| rule.sketch.forget());
     }
+}
+
+/// The paper's: squares of sizes by NetBeacon's, the square of the mean likewise.
+fn netbeacon(entry: &Entry) -> Attributes {
+    let sums = &entry.sums;
+    let mean_square = entry.squares as f64 / f64::from(sums.packets);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let mean = Entry::square_of(sums.size_mean() as u32) as f64;
+    let mut attributes = attributes(sums);
+    attributes[5] = Some((mean_square - mean).max(0.0));
+    attributes
+}
+
+/// Ratios as they are compared: by the number that stands for the range of the divisor.
+fn integer(sums: &IntegerSums, squares: &Squares, ranges: &Ranges) -> Attributes {
+    let ratio = |value: f64, divisor: u32| {
+        let place = ranges.place(divisor.into());
+        value / (ranges.representative(place.index.into()) * f64::from(1_u32 << place.shift))
+    };
+    let of_gap = |value: f64| (sums.gaps() > 0).then_some(value);
+    [
+        Some(sums.packets.into()),
+        Some(sums.size_sum as f64),
+        Some(sums.size_max.into()),
+        Some(sums.size_min.into()),
+        Some(ratio(sums.size_sum as f64, sums.packets)),
+        Some(ratio(sums.size_moment(squares) as f64, sums.packets)),
+        of_gap(sums.gap_sum() as f64),
+        of_gap(sums.gap_max as f64),
+        of_gap(sums.gap_min as f64),
+        of_gap(ratio(sums.gap_sum() as f64, sums.gaps())),
+        of_gap(ratio(sums.gap_moment(squares) as f64 * GAP_UNIT_NS * GAP_UNIT_NS, sums.gaps())),
+    ]
 }
 
 const ATTRIBUTES: [&str; 11] = [
@@ -153,9 +235,10 @@ const ATTRIBUTES: [&str; 11] = [
     "gap_variance",
 ];
 
+type Attributes = [Option<f64>; ATTRIBUTES.len()];
+
 /// Attributes of a flow that has any; gaps only where there are two packets.
-#[allow(clippy::cast_precision_loss)]
-fn attributes(sums: &PacketSums) -> [Option<f64>; ATTRIBUTES.len()] {
+fn attributes(sums: &PacketSums) -> Attributes {
     let of_gap = |value: f64| (sums.packets > 1).then_some(value);
     [
         Some(sums.packets.into()),
@@ -184,19 +267,18 @@ struct Errors {
 impl Errors {
     /// A flow that is not held has an error of 1 in all; where the truth is 0, an estimate is
     /// either right or has an error of 1.
-    fn add(&mut self, truth: &PacketSums, estimate: &PacketSums) {
+    fn add(&mut self, truth: &PacketSums, estimate: Option<Attributes>) {
         self.flows += 1;
-        self.held += u64::from(estimate.is_held());
-        let estimates = attributes(estimate);
+        self.held += u64::from(estimate.is_some());
         for (at, truth) in attributes(truth).into_iter().enumerate() {
             let Some(truth) = truth else { continue };
-            let error = match estimates[at] {
+            let error = match estimate.and_then(|estimate| estimate[at]) {
                 Some(estimate) if estimate_is(estimate, truth) => 0.0,
                 Some(estimate) if estimate_is(truth, 0.0) => f64::from(u8::from(estimate > 0.0)),
                 Some(estimate) if at == 0 || truth > 0.0 => (estimate - truth).abs() / truth,
                 _ => 1.0,
             };
-            self.sums[at] += if estimate.is_held() { error } else { 1.0 };
+            self.sums[at] += if estimate.is_some() { error } else { 1.0 };
             self.counts[at] += 1;
         }
     }
@@ -213,16 +295,7 @@ fn measure(
     flows: usize,
     streams: usize,
 ) {
-    let options = SketchOptions {
-        layers: arguments.layers,
-        buckets: 1 << arguments.bucket_bits,
-        window: Span::from_ns(WINDOW_NS),
-    };
-    let mut rules = Rules {
-        ours: Sketch::new(options),
-        stubborn: Sketch::new(options).with_votes(u32::MAX),
-        paper: OnePerBucket::new(arguments.layers, arguments.bucket_bits),
-    };
+    let mut rules = Rules::new(arguments);
     let mut errors = [Errors::default(); Rules::NAMES.len()];
     let (mut truth, mut windows, mut packet_count, mut in_window) = (Truth::default(), 0, 0, 0);
     let seed = HashSeed::new(2);
@@ -238,7 +311,7 @@ fn measure(
             }
             for (rule, errors) in errors.iter_mut().enumerate() {
                 for (&hash, entry) in &truth.keys {
-                    errors.add(&entry.sums, &rules.get(rule, hash));
+                    errors.add(&entry.sums, rules.get(rule, hash));
                 }
             }
             packet_count += std::mem::take(&mut in_window);

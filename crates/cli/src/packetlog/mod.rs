@@ -16,6 +16,8 @@ use engine::columns::Schema;
 use crate::failure::{Failure, Status};
 use session::packetlog::{LogError, log, socket};
 
+pub(crate) use record::model;
+
 use args::{CompressArguments, FolderArguments, PacketlogArguments, PacketlogCommand};
 
 /// The columns of its sub-commands.
@@ -23,6 +25,7 @@ pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
     vec![
         ("wirelens packetlog stats", session::packetlog::STATS),
         ("wirelens packetlog stats --why", session::packetlog::REASONS),
+        ("wirelens simulate packetlog", session::packetlog::SIMULATION),
         ("wirelens packetlog query --list hosts", session::packetlog::HOSTS),
         ("wirelens packetlog query --list sessions", session::packetlog::SESSIONS),
     ]

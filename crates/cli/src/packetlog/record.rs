@@ -65,7 +65,7 @@ fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
 }
 
 /// The model that is meant.
-pub(super) fn model(asked: &Path) -> Result<PacketModel, Failure> {
+pub(crate) fn model(asked: &Path) -> Result<PacketModel, Failure> {
     read_model(asked).map_err(|error| match error {
         ReadError::Model(error) => error.into(),
         ReadError::File(_) => Failure::error(error),

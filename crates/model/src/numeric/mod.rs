@@ -11,10 +11,12 @@
 
 use std::fmt;
 
+mod nodes;
 mod path;
 #[cfg(test)]
 mod tests;
 
+pub use nodes::TableNode;
 pub use path::SplitChange;
 
 /// Rows that are scored together at most, and how far one column's values lie from the next's:

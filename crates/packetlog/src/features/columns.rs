@@ -63,6 +63,17 @@ macro_rules! packet_columns {
         }
 
         impl PacketColumn {
+            /// Of one packet, as a whole number.
+            #[inline]
+            pub(crate) fn whole(self, facts: &Facts) -> i64 {
+                match self {
+                    $(Self::$variant => {
+                        let of: fn(&Facts) -> _ = $value;
+                        i64::from(of(facts))
+                    })*
+                }
+            }
+
             /// Of each packet that is asked for its value. What differs from column to column is
             /// asked once.
             #[allow(clippy::cast_precision_loss)]

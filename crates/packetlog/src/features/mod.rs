@@ -14,7 +14,7 @@
 mod columns;
 pub(crate) mod facts;
 mod kept;
-mod merged;
+pub(crate) mod merged;
 mod options;
 mod packet_set;
 mod states;
@@ -177,7 +177,7 @@ impl Features {
         Self::of(model.options(), model.columns(), seed)
     }
 
-    fn of(options: &FeatureOptions, columns: &[Column], seed: HashSeed) -> Self {
+    pub(crate) fn of(options: &FeatureOptions, columns: &[Column], seed: HashSeed) -> Self {
         let main = options.main_key();
         let is_needed =
             |key| main == Some(key) || columns.iter().any(|column: &Column| column.needs(key));

@@ -15,6 +15,7 @@ mod named;
 mod recording;
 pub mod search;
 pub mod settings;
+mod simulate;
 pub mod socket;
 mod stats;
 mod verify;
@@ -38,6 +39,10 @@ pub use hindsight::{HINDSIGHT_BYTES, HindsightSettings, Reach};
 pub use listed::{HOSTS, Listed, Listing, SESSIONS};
 pub use named::flow_named;
 pub use recording::Ask;
+pub use simulate::{
+    SIMULATION, SimulationReport, SimulationSettings, Simulator, WorkloadName, parse_gbps,
+    recommended_modes, simulate_workloads,
+};
 pub use stats::{STATS, ledger_lines, stats_columns};
 pub use verify::{anchors, is_confirmed, verified_lines};
 pub use why::{REASONS, ReasonListing, Why};

@@ -103,8 +103,9 @@ pub(super) fn tables(planned: &[AppPlan], is_central: bool) -> Vec<(&'static str
 pub struct CentralRun {
     central: Central,
     writers: Vec<OutletWriter>,
-    /// Entered once everything is open, and what it has to say.
-    jail: Option<(RunJail, fn(&str))>,
+    /// Entered once everything is open.
+    jail: Option<RunJail>,
+    tell: fn(&str),
 }
 
 /// What a run of sensors is lent.
@@ -131,7 +132,7 @@ impl CentralRun {
         let Some((settings, nats)) = plan.sensors.as_ref().zip(plan.nats.as_ref()) else {
             return Ok(None);
         };
-        let jail = Some((RunJail::of(plan, None, lent.doors), lent.tell));
+        let jail = Some(RunJail::of(plan, None, lent.doors));
         let options = options(settings, nats, lent);
         let store = plan.store.get_or_insert_with(Store::new);
         let (mut begun, mut tables) = (PendingWriters(Vec::new()), Vec::new());
@@ -145,13 +146,13 @@ impl CentralRun {
         tables.push(CentralTable { name: String::from(alerts::TABLE), schema, put });
         let central = Central::begin(options, tables, store);
         let central = central.map_err(|error| RunError::Refused(Refusal::of("[nats]", error)))?;
-        Ok(Some(Self { central, writers: std::mem::take(&mut begun.0), jail }))
+        Ok(Some(Self { central, writers: std::mem::take(&mut begun.0), jail, tell: lent.tell }))
     }
 
     /// Enters the jail: what observers of the run need has to be open as well.
     pub fn enter_jail(&mut self) {
-        if let Some((jail, mut tell)) = self.jail.take() {
-            jail.enter(&mut tell);
+        if let Some(jail) = self.jail.take() {
+            jail.enter(&mut self.tell);
         }
     }
 

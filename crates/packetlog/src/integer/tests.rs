@@ -1,0 +1,167 @@
+use packet::dissect::{DissectOptions, dissect};
+use packet::{LinkType, Record, Timestamp};
+use proptest::prelude::*;
+
+use super::*;
+use crate::Classifier;
+use crate::features::schema_hash;
+
+const PLAIN: [&str; 5] =
+    ["flow_packets", "flow_size_sum_bytes", "flow_gap_max_ns", "source_flows", "ip_bytes"];
+const RATIOS: [&str; 4] = [
+    "flow_size_mean_bytes",
+    "flow_size_variance_bytes2",
+    "flow_gap_mean_ns",
+    "source_gap_variance_ns2",
+];
+
+/// One tree that compares each column once: to the left of each is a leaf.
+fn model(columns: &[&str], thresholds: &[f64], more: &str) -> Model {
+    let options = FeatureOptions { keys: vec![Key::Flow, Key::Source], ..Default::default() };
+    let of_names: Vec<_> =
+        columns.iter().map(|name| Column::named(name, &options).unwrap()).collect();
+    let schema = schema_hash(&options, &of_names);
+    let count = columns.len();
+    let json = |values: Vec<String>| format!("[{}]", values.join(","));
+    let nodes = 0..=2 * count;
+    let is_leaf = |node: usize| node == 2 * count || node % 2 == 1;
+    let of = |leaf: &str, inner: &dyn Fn(usize) -> String| {
+        json(nodes.clone().map(|n| if is_leaf(n) { leaf.into() } else { inner(n) }).collect())
+    };
+    let value = |node: usize| format!("[{},{}]", node % 4, 3 - node % 4);
+    let tree = format!(
+        r#"{{"feature":{},"threshold":{},"left":{},"right":{},"value":{}}}"#,
+        of("-2", &|node| (node / 2).to_string()),
+        of("-2", &|node| thresholds[node / 2].to_string()),
+        of("-1", &|node| (node + 1).to_string()),
+        of("-1", &|node| (node + 2).to_string()),
+        json(nodes.clone().map(value).collect()),
+    );
+    let leaf = r#"{"feature":[-2],"threshold":[-2],"left":[-1],"right":[-1],"value":[[1,0]]}"#;
+    let names = columns.join("\",\"");
+    let text = format!(
+        r#"{{"format":"wirelens-packetlog 1","classes":["benign","attack"],
+        "features":{{"source":"sketch","window_ns":10000000,"layers":2,"buckets":65536,
+        "keys":["flow","source"],"idle_timeout_ns":120000000000,"flow_count_max":1000}},
+        "columns":["{names}"],"schema":"{schema}"{more},
+        "flow_forest":{{"trees":[{tree}]}},"packet_forest":{{"trees":[{leaf}]}}}}"#
+    );
+    Model::parse(text.as_bytes()).unwrap()
+}
+
+/// UDP from one of a few hosts.
+fn frame(host: u8, port: u16, payload: u16) -> Vec<u8> {
+    let mut frame = [[2; 12].as_slice(), &[8, 0, 0x45, 0]].concat();
+    frame.extend((28 + payload).to_be_bytes());
+    frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, host, 10, 0, 1, 1]);
+    frame.extend(port.to_be_bytes());
+    frame.extend([0, 53]);
+    frame.extend((8 + payload).to_be_bytes());
+    frame.extend([0, 0]);
+    frame.resize(42 + usize::from(payload), 0);
+    frame
+}
+
+type Packet = (u8, u16, u16, i64);
+
+fn packets() -> impl Strategy<Value = Vec<Packet>> {
+    let packet = (0u8..3, 1u16..4, 0u16..1_400, 0i64..2_000_000);
+    prop::collection::vec(packet, 1..200)
+}
+
+fn judged(judge: &mut dyn Judge, packets: &[Packet]) -> Vec<PacketVerdict> {
+    let (mut bytes, mut records, mut now) = (Vec::new(), Vec::new(), 0);
+    for &(host, port, payload, gap) in packets {
+        now += gap;
+        let frame = frame(host, port, payload);
+        let (offset, len) = (bytes.len() as u32, frame.len() as u32);
+        records.push(Record {
+            timestamp: Timestamp::from_ns(now),
+            offset,
+            captured_len: len,
+            wire_len: len,
+            link: LinkType::ETHERNET,
+            layers: dissect(LinkType::ETHERNET, &frame, len, DissectOptions::default()),
+            ..Record::default()
+        });
+        bytes.extend(frame);
+    }
+    let mut judged = Vec::new();
+    judge.judge(&Batch { bytes: &bytes, records: &records, tick: None }, &mut judged);
+    judged
+}
+
+fn both(model: Model, packets: &[Packet]) -> [Vec<PacketVerdict>; 2] {
+    let seed = HashSeed::new(5);
+    let integer = IntegerModel::new(&model, IntegerOptions::default()).unwrap();
+    let mut exact = Classifier::new(Arc::new(model), seed);
+    let mut integer = IntegerClassifier::new(Arc::new(integer), seed);
+    [judged(&mut exact, packets), judged(&mut integer, packets)]
+}
+
+proptest! {
+    // A classifier takes tens of megabytes.
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn without_ratios_every_verdict_is_that_of_user_space(
+        packets in packets(), at in prop::collection::vec(0.0f64..1.0, PLAIN.len()),
+    ) {
+        let scales = [20.0, 20_000.0, 5_000_000.0, 5.0, 1_400.0];
+        let thresholds: Vec<f64> = at.iter().zip(scales).map(|(at, scale)| at * scale).collect();
+        let [exact, integer] = both(model(&PLAIN, &thresholds, ""), &packets);
+        // Confidences differ in their last bits.
+        let decided = |all: &[PacketVerdict]| {
+            all.iter().map(|one| (one.class, one.basis, one.flow)).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(decided(&exact), decided(&integer));
+    }
+
+    #[test]
+    fn with_ratios_verdicts_differ_only_near_a_threshold(
+        packets in packets(), at in 0.05f64..1.0, ratio in 0usize..RATIOS.len(),
+    ) {
+        let threshold = at * [1_400.0, 500_000.0, 2_000_000.0, 1e12][ratio];
+        let column = [RATIOS[ratio]];
+        let [exact, integer] = both(model(&column, &[threshold], ""), &packets);
+        // Where verdicts of thresholds a tenth lower and higher agree, the value is not near.
+        let [lower, _] = both(model(&column, &[threshold * 0.9], ""), &packets);
+        let [higher, _] = both(model(&column, &[threshold * 1.1], ""), &packets);
+        let is_variance = ratio % 2 == 1;
+        for (at, (exact, integer)) in exact.iter().zip(&integer).enumerate() {
+            prop_assert_eq!(exact.basis, integer.basis);
+            // The error of a variance is one of the spread, of which it may be a small part.
+            let is_near = is_variance || lower[at].class != higher[at].class;
+            prop_assert!(is_near || exact.class == integer.class, "{at}");
+        }
+    }
+}
+
+#[test]
+fn what_only_user_space_has_is_refused_by_name() {
+    let refused = |model: &Model, options| {
+        IntegerModel::new(model, options).map(|_| ()).unwrap_err().to_string()
+    };
+    let usual = IntegerOptions::default();
+    let fine = model(&PLAIN, &[1.0; 5], "");
+    let reuse = r#","verdict_reuse":{"flows":65536,"growth_percent":12}"#;
+    assert!(refused(&model(&PLAIN, &[1.0; 5], reuse), usual).contains("--reuse-flows 0"));
+    let options = IntegerOptions { product_error: 0.5, ..usual };
+    assert!(refused(&fine, options).contains("0.001 to 0.25"));
+    assert!(refused(&fine, IntegerOptions { mantissa_bits: 3, ..usual }).contains("4 to 12"));
+    let ships = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/packetlog/model.json");
+    let ships = Model::parse(&std::fs::read(ships).unwrap()).unwrap();
+    assert!(refused(&ships, usual).contains("`flow_handshake` is made of states"));
+}
+
+#[test]
+fn tables_have_a_row_of_products_for_each_constant_of_a_ratio() {
+    let sizes = |columns: &[&str]| {
+        let model = model(columns, &[7.0; 5][..columns.len()], "");
+        IntegerModel::new(&model, IntegerOptions::default()).unwrap().sizes()
+    };
+    assert_eq!(sizes(&PLAIN).constants, 0);
+    // Means are compared with 7, the variance of gaps with 7 in other units.
+    assert_eq!(sizes(&RATIOS).constants, 2);
+    assert!(sizes(&RATIOS).product_bytes < 16 << 10);
+}
