@@ -6,7 +6,7 @@ use session::packetlog::{SIMULATION, SimulationReport, Simulator, simulate_workl
 use session::packetlog::{SimulationSettings, recommended_modes};
 
 use crate::alone::{self, Sources, Ways};
-use crate::args::{JailArguments, OutputFormat};
+use crate::args::OutputFormat;
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Show};
@@ -36,8 +36,7 @@ fn of_captures(
     let integer = arguments.integer.then(Default::default);
     let simulator = Simulator::new(settings, model(&arguments.model)?, integer)?;
     let input = &arguments.input;
-    let typed =
-        Sources { input, live: None, duration: None, pace: None, jail: JailArguments::default() };
+    let typed = Sources { input, live: None, duration: None, pace: None };
     let mut inputs = asked::find(input, None, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let opened = alone::open(&mut inputs, typed, &simulator)?;
