@@ -476,7 +476,9 @@ pub struct RecoverArguments {
 
 /// Reads one of a few words.
 pub(crate) fn choice<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
-    let values = T::ALL.iter().map(|value| PossibleValue::new(value.name()).help(value.about()));
+    let values = T::ALL
+        .iter()
+        .map(|value| PossibleValue::new(value.name()).help(value.about()).aliases(value.alias()));
     PossibleValuesParser::new(values).try_map(|name| T::named(&name))
 }
 

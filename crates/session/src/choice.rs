@@ -13,12 +13,16 @@ pub trait Choice: Copy + 'static {
     /// What it means, in a line.
     fn about(self) -> &'static str;
 
+    /// Another name, that of a tool whose users know it by that.
+    fn alias(self) -> Option<&'static str>;
+
     /// The value of this name.
     ///
     /// # Errors
     /// What was seen and what was wanted.
     fn named(name: &str) -> Result<Self, String> {
-        Self::ALL.iter().copied().find(|choice| choice.name() == name).ok_or_else(|| {
+        let is_named = |choice: &Self| choice.name() == name || choice.alias() == Some(name);
+        Self::ALL.iter().copied().find(is_named).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|choice| choice.name()).collect();
             let (last, others) = names.split_last().map_or(("", &names[..]), |(l, o)| (l, o));
             format!("`{name}` is not a {}; give {} or {last}", Self::NOUN, others.join(", "))
@@ -30,7 +34,7 @@ pub trait Choice: Copy + 'static {
 macro_rules! choice {
     (
         $(#[$of:meta])* $type:ident: $noun:literal
-        { $($value:ident = $name:literal, $about:literal;)* }
+        { $($value:ident = $name:literal $(| $alias:literal)?, $about:literal;)* }
     ) => {
         $(#[$of])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +55,12 @@ macro_rules! choice {
             fn about(self) -> &'static str {
                 match self {
                     $(Self::$value => $about,)*
+                }
+            }
+
+            fn alias(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$value => [$($alias)?].first().copied(),)*
                 }
             }
         }

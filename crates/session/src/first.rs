@@ -1,6 +1,8 @@
 //! Flows with what is kept of their frames, before anyone shows them.
 
+pub mod bits;
 pub mod index;
+pub mod steps;
 
 use std::sync::Arc;
 

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use files::FileMode;
 use session::duration::parse_duration;
-use session::first::index::IndexBy as PacketIndexBy;
+use session::first::index::IndexBy;
 
-use crate::args::InputArguments;
-use crate::args::parse_key_count;
+use crate::args::{InputArguments, choice, parse_key_count};
 
 /// What rows of flows do not have. An option that these conflict with is no longer missed where it
 /// is required, so whatever requires it names them as well.
@@ -38,6 +37,7 @@ pub struct NprintArguments {
     pub bits: BitArguments,
     /// First column of a packet's row; nPrint's numbers 0 to 5 are accepted as well
     #[arg(short = 'O', long = "index", value_name = "WHICH", default_value = "src_ip")]
+    #[arg(value_parser = choice::<IndexBy>())]
     pub index: IndexBy,
     /// Add a column `rts`: microseconds since the previous row
     #[arg(short = 'R', long, conflicts_with = "depth")]
@@ -147,41 +147,4 @@ pub enum NprintFormat {
     Arrow,
     /// NumPy matrix of int8; columns other than bits go to FILE.index.csv
     Npy,
-}
-
-/// What names a packet's row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub enum IndexBy {
-    /// Source address
-    #[value(alias = "0")]
-    SrcIp,
-    /// Destination address
-    #[value(alias = "1")]
-    DstIp,
-    /// Source port of TCP or UDP, else NULL
-    #[value(alias = "2")]
-    SrcPrt,
-    /// Destination port of TCP or UDP, else NULL
-    #[value(alias = "3")]
-    DstPrt,
-    /// Addresses, ports and TCP, UDP or NULL, joined by _
-    #[value(alias = "4")]
-    Flow,
-    /// Transmitter of a wireless frame; not read here, always NULL
-    #[value(alias = "5")]
-    TxMac,
-}
-
-impl From<IndexBy> for PacketIndexBy {
-    fn from(by: IndexBy) -> Self {
-        match by {
-            IndexBy::SrcIp => Self::SrcIp,
-            IndexBy::DstIp => Self::DstIp,
-            IndexBy::SrcPrt => Self::SrcPrt,
-            IndexBy::DstPrt => Self::DstPrt,
-            IndexBy::Flow => Self::Flow,
-            IndexBy::TxMac => Self::TxMac,
-        }
-    }
 }

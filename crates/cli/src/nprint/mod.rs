@@ -24,7 +24,8 @@ use crate::failure::{Failure, Status};
 use crate::run::tell_line;
 use crate::summary;
 use args::{BitArguments, NprintArguments};
-use rows::{Rows, Shape};
+use rows::Rows;
+use session::first::bits::Shape;
 
 /// What rows are made of; the payload is not counted.
 const NEEDS: Needs = Needs { stage: "nprint", len: Needs::TRANSPORT_LEN, takes_all: false };
@@ -44,7 +45,7 @@ pub(crate) fn run(arguments: &NprintArguments) -> Result<Status, Failure> {
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let depth = arguments.depth.map(usize::from);
     let packet_fields = index::packet_fields(
-        arguments.index.into(),
+        arguments.index,
         arguments.relative_timestamps,
         arguments.absolute_timestamps,
     );

@@ -38,7 +38,7 @@ pub(super) fn run(
 ) -> Result<(Outcome, ReceiveOutcome), Failure> {
     let mut stage = Packets {
         layout,
-        index: PacketIndex::new(arguments.index.into()),
+        index: PacketIndex::new(arguments.index),
         relative: arguments.relative_timestamps,
         absolute: arguments.absolute_timestamps,
         all_ip: arguments.all_ip,

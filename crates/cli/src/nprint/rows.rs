@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-use engine::columns::{Columns, Field, Kind, Schema, Value};
-use model::{BitText, Subscription};
+use engine::columns::{Columns, Schema, Value};
+use model::BitText;
+use session::first::bits::{Bits, Shape, put_csv};
 use sink::{Existing, Format, MatrixWriter, OutputFile, WriteError, Writer};
 
 use super::args::{NprintFormat, NprintOutputArguments};
@@ -26,15 +27,6 @@ pub(super) enum Rows {
     Columns(Box<Table>),
     /// Bits alone, and the rest as separate columns.
     Matrix(Box<Matrix>),
-}
-
-/// What a row is made of.
-pub(super) struct Shape<'a> {
-    pub(super) subscription: &'a Subscription,
-    /// The columns before the bits.
-    pub(super) fields: &'a [Field],
-    /// Packets side by side, if rows are flows.
-    pub(super) depth: Option<usize>,
 }
 
 pub(super) struct Text {
@@ -62,37 +54,6 @@ pub(super) struct Matrix {
     out: MatrixWriter,
     beside: Writer<OutputFile>,
     columns: Columns,
-}
-
-/// The values of a row.
-struct Bits {
-    subscription: Subscription,
-    depth: usize,
-    values: Vec<i8>,
-}
-
-impl Shape<'_> {
-    /// Names of the columns of bits.
-    pub(super) fn bit_columns(&self) -> Vec<String> {
-        let Some(depth) = self.depth else { return self.subscription.columns().collect() };
-        let of_packet = |number| self.subscription.columns().map(move |name| (number, name));
-        (0..depth).flat_map(of_packet).map(|(number, name)| format!("pkt{number}_{name}")).collect()
-    }
-
-    /// All columns. Which there are is known once a run, and for as long as it lasts: so the names
-    /// live as long as the process does.
-    fn schema(&self) -> Schema {
-        let mut fields = self.fields.to_vec();
-        fields.extend(self.bit_columns().into_iter().map(|name| {
-            Field::new(String::leak(name), Kind::I8, "A bit, or the fill value if there is none.")
-        }));
-        Vec::leak(fields)
-    }
-
-    fn bits(&self) -> Bits {
-        let depth = self.depth.unwrap_or(1);
-        Bits { subscription: self.subscription.clone(), depth, values: Vec::new() }
-    }
 }
 
 impl NprintOutputArguments {
@@ -214,7 +175,7 @@ impl Text {
     #[inline]
     fn push(&mut self, index: &[Value<'_>], records: &[u8]) -> Result<(), Failure> {
         for &value in index {
-            put_value(&mut self.text, value);
+            put_csv(&mut self.text, value);
             self.text.push(b',');
         }
         let mut packets = records.chunks_exact(self.record_len);
@@ -235,40 +196,6 @@ impl Text {
         let written = self.out.write_all(&self.text);
         self.text.clear();
         Ok(written.map_err(WriteError::Io)?)
-    }
-}
-
-/// A value as CSV has it. No index has a comma or a quote in it.
-fn put_value(out: &mut Vec<u8>, value: Value<'_>) {
-    // Writing to a vector cannot fail.
-    let _ = match value {
-        Value::Str(text) => {
-            out.extend_from_slice(text.as_bytes());
-            Ok(())
-        }
-        Value::Text(text) => write!(out, "{text}"),
-        Value::Address(address) => write!(out, "{address}"),
-        Value::U64(number) => write!(out, "{number}"),
-        Value::U32(number) => write!(out, "{number}"),
-        Value::U16(number) => write!(out, "{number}"),
-        Value::I8(number) => write!(out, "{number}"),
-        Value::TimestampNs(number) => write!(out, "{number}"),
-        Value::F64(number) => write!(out, "{number}"),
-        Value::Null | Value::Bytes(_) => Ok(()),
-    };
-}
-
-impl Bits {
-    fn of(&mut self, records: &[u8]) -> &[i8] {
-        self.values.clear();
-        let mut packets = records.chunks_exact(self.subscription.layout().record_len());
-        for _ in 0..self.depth {
-            match packets.next() {
-                Some(record) => self.subscription.values(record, &mut self.values),
-                None => self.subscription.absent_values(&mut self.values),
-            }
-        }
-        &self.values
     }
 }
 

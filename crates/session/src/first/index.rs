@@ -8,35 +8,17 @@ use engine::flow::FlowRecord;
 use packet::community_id::CommunityId;
 use packet::{Frame, Layers, Protocol, Timestamp};
 
-/// What names a packet's row, as nPrint has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum IndexBy {
-    /// Source address.
-    SrcIp,
-    /// Destination address.
-    DstIp,
-    /// Source port of TCP or UDP, otherwise NULL.
-    SrcPrt,
-    /// Destination port of TCP or UDP, otherwise NULL.
-    DstPrt,
-    /// Addresses, ports and protocol.
-    Flow,
-    /// NULL: radio headers are not read.
-    TxMac,
-}
+use crate::choice::{Choice as _, choice};
 
-impl IndexBy {
-    /// The column's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SrcIp => "src_ip",
-            Self::DstIp => "dst_ip",
-            Self::SrcPrt => "src_prt",
-            Self::DstPrt => "dst_prt",
-            Self::Flow => "flow",
-            Self::TxMac => "tx_mac",
-        }
+choice! {
+    /// What names a packet's row, as nPrint has it.
+    IndexBy: "index" {
+        SrcIp = "src_ip" | "0", "Source address";
+        DstIp = "dst_ip" | "1", "Destination address";
+        SrcPrt = "src_prt" | "2", "Source port of TCP or UDP, else NULL";
+        DstPrt = "dst_prt" | "3", "Destination port of TCP or UDP, else NULL";
+        Flow = "flow" | "4", "Addresses, ports and TCP, UDP or NULL, joined by _";
+        TxMac = "tx_mac" | "5", "Transmitter of a wireless frame; not read here, always NULL";
     }
 }
 
