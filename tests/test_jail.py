@@ -177,7 +177,11 @@ READERS: dict[str, list[str]] = {
     "packetlog calibrate": ["-o", "calibration.json", "--budget", "50%"],
     "run": ["-c", "run.toml"],
     "report": ["-o", "report.html"],
+    "simulate packetlog": ["-o", "switch.csv"],
 }
+
+# What they read, programs in Python read for them, which enter no jail.
+IN_PYTHON = ("train", "eval", "feedback")
 
 
 KINDS = ("partition", "depth", "sequences")
@@ -214,7 +218,7 @@ def test_every_command_that_reads_captures_is_tested_here() -> None:
     found = {
         words
         for words in commands_of()
-        if words[0] not in ("testbed", "help") and "-r, --read" in help_of(*words)
+        if words[0] not in ("testbed", "help", *IN_PYTHON) and "-r, --read" in help_of(*words)
     }
     first_words = {tuple(name.split()) for name in READERS}
     assert found == {words for words in first_words if words[-1] not in KINDS}

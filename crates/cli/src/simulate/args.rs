@@ -47,7 +47,7 @@ pub struct PacketlogSimulation {
     pub workload: Vec<WorkloadName>,
     /// How long to simulate a workload, in its own time
     #[arg(long = "for", value_name = "TIME", default_value = "10ms")]
-    #[arg(value_parser = parse_duration, requires = "workload")]
+    #[arg(value_parser = parse_duration, requires = "workload", conflicts_with = "read")]
     pub time: Span,
     /// Offered rates in Gbit/s, multiples of 100
     #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "100,200,400")]

@@ -9,7 +9,7 @@ use crate::alone::{self, Sources, Ways};
 use crate::args::OutputFormat;
 use crate::asked;
 use crate::failure::{Failure, Status};
-use crate::output::{self, Show};
+use crate::output::{self, Rows, Show};
 use crate::packetlog::model;
 use crate::summary;
 use args::{PacketlogSimulation, SimulateArguments, SimulateCommand};
@@ -23,8 +23,8 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Status, Failure> {
     if arguments.workload.is_empty() {
         return of_captures(arguments, settings, show);
     }
-    let report = simulate_workloads(&settings, &arguments.workload, arguments.time)?;
-    print(arguments, show, &report)?;
+    let rows = rows(arguments, show)?;
+    print(rows, &simulate_workloads(&settings, &arguments.workload, arguments.time)?)?;
     Ok(Status::Fine)
 }
 
@@ -43,23 +43,28 @@ fn of_captures(
     if input.check {
         return Ok(Status::Fine);
     }
+    // Before the jail, in which no file is made.
+    let rows = rows(arguments, show)?;
     let mut finished = alone::run(simulator, Ways::default(), typed, inputs, opened)?;
     let found = finished.closings.first_mut().and_then(|(_, closing)| closing.found.take());
     if let Some(report) = found.and_then(|found| found.downcast::<SimulationReport>().ok()) {
-        print(arguments, show, &report)?;
+        print(rows, &report)?;
     }
     summary::finished(&finished, input.quiet)
 }
 
-fn print(
-    arguments: &PacketlogSimulation,
-    show: Show,
-    report: &SimulationReport,
-) -> Result<(), Failure> {
-    let Show::Rows(format) = show else {
+/// The output for rows, if rows are what is shown.
+fn rows(arguments: &PacketlogSimulation, show: Show) -> Result<Option<Rows>, Failure> {
+    match show {
+        Show::Rows(format) => output::create(&arguments.output, format, SIMULATION).map(Some),
+        Show::Table => Ok(None),
+    }
+}
+
+fn print(rows: Option<Rows>, report: &SimulationReport) -> Result<(), Failure> {
+    let Some(mut rows) = rows else {
         return output::list(&report.shown().map_err(Failure::error)?, OutputFormat::Table);
     };
-    let mut rows = output::create(&arguments.output, format, SIMULATION)?;
     rows.write(&report.columns().map_err(Failure::error)?)?;
     rows.finish()
 }
