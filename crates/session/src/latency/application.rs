@@ -291,6 +291,8 @@ impl<R: Rows> Watching<R> {
             Some(first) => ended.drain(..).for_each(|flow| first.add(flow)),
             None => ended.clear(),
         }
+        // Many end together only after a silence, or where a clock was set.
+        ended.shrink_to(ENDED_PER_PIECE);
     }
 
     /// Shows flows that had packets lately, where it is time for that.
