@@ -57,7 +57,7 @@ STAMPS: dict[str, list[int]] = {
     "each a day later": [NOW + at * DAY for at in range(PACKETS)],
     "each 11 s later": [NOW + at * 11 * S for at in range(PACKETS)],
     "each 121 s earlier": [NOW - at * 121 * S for at in range(PACKETS)],
-    "all at once": [NOW] * PACKETS,
+    "all the same": [NOW] * PACKETS,
     "each a nanosecond later": [NOW + at for at in range(PACKETS)],
 }
 
@@ -129,19 +129,33 @@ def test_all_applications_give_the_same_on_one_thread_and_on_three(
     tmp_path: Path, stamps: str
 ) -> None:
     path = capture(tmp_path, STAMPS[stamps])
+    compare_threads(tmp_path, path, APPLICATIONS)
+
+
+@pytest.mark.parametrize("stamps", STAMPS)
+def test_names_in_windows_are_the_same_on_one_thread_and_on_three(
+    tmp_path: Path, stamps: str
+) -> None:
+    path = capture(tmp_path, STAMPS[stamps])
+    compare_threads(tmp_path, path, {"top": 'by = "name"\nrows = 0\nwindow = "1ms"'})
+
+
+def compare_threads(folder_of_both: Path, path: Path, applications: dict[str, str]) -> None:
+    """The tables of a run on one thread and on three, which have to be the same."""
     found = []
     for threads in (1, 3):
-        folder = tmp_path / str(threads)
+        folder = folder_of_both / str(threads)
         folder.mkdir()
         text = f'[input]\nread = "{path}"\n[run]\nseed = 1\nthreads = {threads}\n'
-        for name, settings in APPLICATIONS.items():
+        for name, settings in applications.items():
             output = "log" if name == "packetlog" else f'{name}.csv"\nformat = "csv'
             text += f'[{name}]\noutput = "{output}"\n{settings}\n'
         (folder / "wirelens.toml").write_text(text)
         ran = fine(wirelens("run", "-c", "wirelens.toml", cwd=folder, time_max_s=TIME_MAX_S))
-        assert accounted(ran.stderr) >= len(APPLICATIONS)
+        assert accounted(ran.stderr) >= len(applications)
         found.append({path.name: path.read_bytes() for path in sorted(folder.glob("*.csv"))})
-    assert len(found[0]) == len(APPLICATIONS) - 1 and found[0] == found[1]
+    tables = [name for name in applications if name != "packetlog"]
+    assert len(found[0]) == len(tables) and found[0] == found[1]
 
 
 def column(ran: Ran, name: str) -> list[int]:

@@ -229,8 +229,8 @@ def test_every_command_that_reads_captures_is_tested_here() -> None:
 def test_without_the_jail_captures_are_read_with_all_rights_which_is_said() -> None:
     for words in (("top",), ("nprint",), ("info",), ("flows",)):
         ran = wirelens(*words, "-r", DEMO, "--no-jail", "-q")
-        told = "--no-jail: packets are read with all rights of this process"
-        assert ran.status == 0 and told in ran.stderr, ran.stderr
+        warning = "--no-jail: packets are read with all rights of this process"
+        assert ran.status == 0 and warning in ran.stderr, ran.stderr
 
 
 def test_a_query_reads_a_log_in_the_jail_and_finds_the_same(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_a_run_becomes_another_user_with_all_threads(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reason"),
     [
         (("top", "-i", "lo", "--user", "no-such-user"), "no such user"),
         (("top", "-i", "lo", "--user", "root"), "is root"),
@@ -370,9 +370,9 @@ def test_a_run_becomes_another_user_with_all_threads(
         (("flows", "-i", "lo", "--user", "nobody", "-o", "/root/x.csv"), "Permission denied"),
     ],
 )
-def test_where_it_cannot_become_that_user_it_says_why(words: tuple[str, ...], told: str) -> None:
+def test_where_it_cannot_become_that_user_it_says_why(words: tuple[str, ...], reason: str) -> None:
     ran = wirelens(*words)
-    assert ran.status in (1, 2) and told in ran.stderr, ran.stderr
+    assert ran.status in (1, 2) and reason in ran.stderr, ran.stderr
 
 
 def test_settings_name_a_user_for_interfaces_alone(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/speed/floods/measure.py OUTPUT [--packets N] [--kinds K...] [--only C...]
 
-Each run reads a capture of `hostile.py`, which is made once and lies in memory where there is room
+Each run reads a capture of `hostile.py`, which is made once and kept in memory where there is room
 (`--scratch`). Writes runs.jsonl and table.md as soon as a row is known, and environment.json.
 """
 

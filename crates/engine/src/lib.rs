@@ -33,7 +33,7 @@ pub mod sums;
 pub mod table;
 pub mod window;
 
-// Who has rows and no packets needs these two.
+// Needed by crates that have rows and no packets.
 pub use packet::{event_time, time};
 
 pub use partition::{PARTITION_COUNT, Partition, PartitionShare};

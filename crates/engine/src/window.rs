@@ -28,6 +28,20 @@ pub const LATENESS_ALLOWANCE: Span = Span::from_seconds(1);
 /// shorter allowance, so that memory stays bounded.
 const OPEN_WINDOWS_MAX: i64 = 64;
 
+/// How far behind the latest stamp a packet of a window of this length may be.
+fn allowance(window: Span) -> Span {
+    LATENESS_ALLOWANCE.min(Span::from_ns(window.as_ns().saturating_mul(OPEN_WINDOWS_MAX)))
+}
+
+/// Windows of this length that are open at the same time, at most: that of the latest stamp, and
+/// those that the allowance for late packets reaches: 2 of a second, 65 of a millisecond.
+#[must_use]
+pub fn open_windows_max(window: Span) -> usize {
+    let late = allowance(window).as_ns().unsigned_abs();
+    let late = late.div_ceil(window.as_ns().unsigned_abs().max(1));
+    usize::try_from(late).unwrap_or(usize::MAX).saturating_add(1)
+}
+
 /// The mark that closes all windows, that which begins at the latest stamp included.
 const ALL: Timestamp = Timestamp::MAX;
 
@@ -72,13 +86,11 @@ impl<G: Grouping> WindowExtract<G> {
     /// Windows of length `window`, which must be positive.
     #[must_use]
     pub fn new(grouping: G, seed: HashSeed, window: Span) -> Self {
-        let allowance =
-            LATENESS_ALLOWANCE.min(Span::from_ns(window.as_ns().saturating_mul(OPEN_WINDOWS_MAX)));
         Self {
             grouping,
             seed,
             window,
-            allowance,
+            allowance: allowance(window),
             open_from: Timestamp::MIN,
             time: EventTime::new(STEP_BACK),
             late: 0,
@@ -258,4 +270,30 @@ pub fn fold_windows<G: Grouping>(parts: Vec<ClosedWindows<G>>) -> ClosedWindows<
         }
     }
     windows.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::grouping::BySource;
+
+    #[test]
+    fn as_many_windows_are_open_as_is_said() {
+        for (window_ms, most) in [(1, 65), (15, 65), (16, 64), (700, 3), (1_000, 2), (3_000, 2)] {
+            let window = Span::from_ns(window_ms * 1_000_000);
+            let mut extract = WindowExtract::new(BySource, HashSeed::new(1), window);
+            let (mut open, mut found) = (BTreeSet::new(), 0);
+            // A packet each half millisecond, so that no window is empty.
+            for at in 0..20_000 {
+                let time = Timestamp::from_parts(1_000, 0).plus(Span::from_ns(at * 500_000));
+                let (start, closed) = extract.window_of(time);
+                open.retain(|&start| closed.is_none_or(|before| start >= before));
+                open.insert(start);
+                found = found.max(open.len());
+            }
+            assert_eq!((found, open_windows_max(window)), (most, most), "{window_ms} ms");
+        }
+    }
 }

@@ -66,6 +66,23 @@ impl Destinations {
         }
     }
 
+    /// No packet comes, and time has come so far: the open period may end.
+    pub fn on_tick(&mut self, time: Timestamp) {
+        self.time.on_tick(time);
+        self.follow(false);
+    }
+
+    /// Begins the period of the latest stamp, where that is another.
+    #[inline]
+    fn follow(&mut self, is_epoch: bool) {
+        let Some(period) = self.period else { return };
+        let begin = self.time.latest().window_start(period);
+        if is_epoch || self.begin != Some(begin) {
+            self.close();
+            self.begin = Some(begin);
+        }
+    }
+
     /// Ends what has been found so far.
     pub fn close(&mut self) {
         let mut found: Vec<_> = self.found.drain().collect();
@@ -90,14 +107,9 @@ impl TakeSamples for Destinations {
 
     #[inline]
     fn at(&mut self, time: Timestamp) {
-        let Some(period) = self.period else { return };
         // A stamp behind the latest belongs to the period that is open, unless an epoch begins.
         let is_epoch = self.time.on_packet(time) == TimeMove::Epoch;
-        let begin = self.time.latest().window_start(period);
-        if is_epoch || self.begin != Some(begin) {
-            self.close();
-            self.begin = Some(begin);
-        }
+        self.follow(is_epoch);
     }
 
     fn take(&mut self, sample: &Sample) {
@@ -121,5 +133,28 @@ impl TakeSamples for Destinations {
             }
             Some(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::event_time::EPOCHS_FREE;
+
+    use super::*;
+
+    #[test]
+    fn ticks_end_periods_and_begin_no_epoch() {
+        let at = |seconds| Timestamp::from_parts(seconds, 0);
+        let mut found = Destinations::new(Some(Span::from_seconds(1)), 10);
+        found.at(at(1_000));
+        for _ in 0..=EPOCHS_FREE {
+            found.on_tick(at(500));
+            assert_eq!(found.begin, Some(at(1_000)));
+        }
+        found.on_tick(at(1_001));
+        assert_eq!(found.begin, Some(at(1_001)));
+        // Ticks used none of the steps back that packets may make.
+        found.at(at(500));
+        assert_eq!(found.begin, Some(at(500)));
     }
 }

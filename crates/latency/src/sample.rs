@@ -181,7 +181,7 @@ pub trait TakeSamples {
     /// Whether sharp changes within a queue are asked for.
     const WANTS_QUEUES: bool = false;
 
-    /// Time has come so far: samples that follow are found later.
+    /// A packet has this stamp: samples that follow are found with it or later.
     #[inline(always)]
     fn at(&mut self, _time: Timestamp) {}
 

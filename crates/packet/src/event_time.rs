@@ -67,7 +67,7 @@ impl EventTime {
         self.latest
     }
 
-    /// So many packets have come that moved time forward or not at all: for who calls
+    /// So many packets have come that moved time forward or not at all: for callers that call
     /// [`on_stamp`](Self::on_stamp) for some packets only.
     #[inline]
     pub const fn earn(&mut self, packets: u32) {

@@ -106,7 +106,7 @@ fn read(path: &Path, count_max: usize) -> Result<Vec<KeyPacket>, Failure> {
 /// Who estimates.
 struct Rules {
     ours: Sketch,
-    /// The same, but nobody is ever driven out.
+    /// The same, but no flow is ever evicted.
     stubborn: Sketch,
     paper: OnePerBucket,
     /// By bits of a square.
@@ -128,7 +128,7 @@ const PRODUCT_ERROR: f64 = 0.01;
 impl Rules {
     const NAMES: [&str; 6] = [
         "ours",
-        "ours, nobody driven out",
+        "ours, no flow evicted",
         "one flow a bucket, as in the paper",
         "the paper's with NetBeacon's squares",
         "whole numbers, squares of 10 bits",

@@ -49,7 +49,8 @@ pub struct PacketlogSimulation {
     #[arg(long = "for", value_name = "TIME", default_value = "10ms")]
     #[arg(value_parser = parse_duration, requires = "workload", conflicts_with = "read")]
     pub time: Span,
-    /// Offered rates in Gbit/s, multiples of 100
+    /// Offered rates in Gbit/s, multiples of 100: a stream of the capture for each 100, with the
+    /// first byte of addresses combined with its number by XOR
     #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "100,200,400")]
     #[arg(value_parser = parse_gbps)]
     pub gbps: Vec<u32>,

@@ -210,7 +210,7 @@ const fn ratio_unit(column: Column) -> Option<f64> {
     }
 }
 
-/// What a packet's keys came to, by [`Key`].
+/// Sums of a packet's keys, by [`Key`].
 type KeySums = [Option<IntegerSums>; Key::COUNT];
 
 /// Judges packets as [`Classifier`](crate::Classifier) does, in whole numbers.

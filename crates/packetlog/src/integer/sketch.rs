@@ -115,7 +115,7 @@ impl IntegerSketch {
         None
     }
 
-    /// What a key has come to in this window.
+    /// Sums of a key in this window.
     #[must_use]
     pub fn get(&self, hash: u64) -> Option<&IntegerSums> {
         let mut layer_hash = hash;

@@ -1,4 +1,4 @@
-//! What packets of one key came to, in whole numbers of at most 64 bits.
+//! Sums of the packets of one key, in whole numbers of at most 64 bits.
 
 use super::tables::Squares;
 

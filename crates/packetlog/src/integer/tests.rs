@@ -14,6 +14,13 @@ const RATIOS: [&str; 4] = [
     "flow_gap_mean_ns",
     "source_gap_variance_ns2",
 ];
+/// The largest and the smallest of the numbers that each of them is made of.
+const RANGES: [[&str; 2]; 4] = [
+    ["flow_size_max_bytes", "flow_size_min_bytes"],
+    ["flow_size_max_bytes", "flow_size_min_bytes"],
+    ["flow_gap_max_ns", "flow_gap_min_ns"],
+    ["source_gap_max_ns", "source_gap_min_ns"],
+];
 
 /// One tree that compares each column once: to the left of each is a leaf.
 fn model(columns: &[&str], thresholds: &[f64], more: &str) -> Model {
@@ -69,7 +76,7 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
     prop::collection::vec(packet, 1..200)
 }
 
-fn judged(judge: &mut dyn Judge, packets: &[Packet]) -> Vec<PacketVerdict> {
+fn records(packets: &[Packet]) -> (Vec<u8>, Vec<Record>) {
     let (mut bytes, mut records, mut now) = (Vec::new(), Vec::new(), 0);
     for &(host, port, payload, gap) in packets {
         now += gap;
@@ -86,16 +93,46 @@ fn judged(judge: &mut dyn Judge, packets: &[Packet]) -> Vec<PacketVerdict> {
         });
         bytes.extend(frame);
     }
+    (bytes, records)
+}
+
+fn judged(judge: &mut dyn Judge, packets: &[Packet]) -> Vec<PacketVerdict> {
+    let (bytes, records) = records(packets);
     let mut judged = Vec::new();
     judge.judge(&Batch { bytes: &bytes, records: &records, tick: None }, &mut judged);
     judged
 }
 
+const SEED: HashSeed = HashSeed::new(5);
+
+/// A ratio of each packet's key in floats, and how far that in whole numbers may be off.
+fn values(ratio: usize, options: &FeatureOptions, packets: &[Packet]) -> Vec<(f64, f64)> {
+    let [max, min] = RANGES[ratio];
+    let columns = [RATIOS[ratio], max, min].map(|name| Column::named(name, options).unwrap());
+    let (bytes, records) = records(packets);
+    let mut found = Vec::new();
+    let batch = Batch { bytes: &bytes, records: &records, tick: None };
+    Features::new(options, &columns, SEED).unwrap().take(&batch, |_, rows| {
+        found.extend((0..rows.len()).map(|at| {
+            let row: Vec<f64> = rows.row(at).map(f64::from).collect();
+            let (value, range) = (row[0], row[1] - row[2]);
+            // Squares and quotients by mantissas, as in `sums`; distances are at most the range.
+            let error = 7.0 * 2f64.powi(-(IntegerOptions::default().mantissa_bits as i32));
+            // Gaps are in units of 64 ns.
+            let unit = if max.contains("gap") { 64.0 } else { 1.0 };
+            match ratio % 2 {
+                0 => (value, 0.0),
+                _ => (value, error * range * range + 2.0 * unit * (range + unit)),
+            }
+        }));
+    });
+    found
+}
+
 fn both(model: Model, packets: &[Packet]) -> [Vec<PacketVerdict>; 2] {
-    let seed = HashSeed::new(5);
     let integer = IntegerModel::new(&model, IntegerOptions::default()).unwrap();
-    let mut exact = Classifier::new(Arc::new(model), seed);
-    let mut integer = IntegerClassifier::new(Arc::new(integer), seed);
+    let mut exact = Classifier::new(Arc::new(model), SEED);
+    let mut integer = IntegerClassifier::new(Arc::new(integer), SEED);
     [judged(&mut exact, packets), judged(&mut integer, packets)]
 }
 
@@ -124,15 +161,15 @@ proptest! {
         let threshold = at * [1_400.0, 500_000.0, 2_000_000.0, 1e12][ratio];
         let column = [RATIOS[ratio]];
         let [exact, integer] = both(model(&column, &[threshold], ""), &packets);
-        // Where verdicts of thresholds a tenth lower and higher agree, the value is not near.
-        let [lower, _] = both(model(&column, &[threshold * 0.9], ""), &packets);
-        let [higher, _] = both(model(&column, &[threshold * 1.1], ""), &packets);
-        let is_variance = ratio % 2 == 1;
+        let values = values(ratio, model(&column, &[threshold], "").options(), &packets);
+        prop_assert_eq!(values.len(), packets.len());
+        // Of the product with the threshold; the rest is that of floats of 32 bits.
+        let error = IntegerOptions::default().product_error + 1e-5;
         for (at, (exact, integer)) in exact.iter().zip(&integer).enumerate() {
             prop_assert_eq!(exact.basis, integer.basis);
-            // The error of a variance is one of the spread, of which it may be a small part.
-            let is_near = is_variance || lower[at].class != higher[at].class;
-            prop_assert!(is_near || exact.class == integer.class, "{at}");
+            let (value, off) = values[at];
+            let is_near = (value - threshold).abs() <= off + error * threshold;
+            prop_assert!(is_near || exact.class == integer.class, "{at}: {value} {threshold}");
         }
     }
 }

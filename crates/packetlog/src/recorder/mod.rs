@@ -12,7 +12,7 @@
 //! | `book` | the account of all packets, in a file that outlives them |
 //! | `ledger` | the journal of what was written and deleted, and its anchors |
 //! | `why` | reasons of marked packets |
-//! | `writer` | the thread; `loss` what could not be written, `room` what is deleted, `files` and `shelf` what lies in the folder, `disk` how bytes get there |
+//! | `writer` | the thread; `loss` what could not be written, `room` what is deleted, `files` and `shelf` what the folder holds, `disk` how bytes get there |
 
 mod book;
 mod chunk;

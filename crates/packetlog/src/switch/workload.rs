@@ -5,7 +5,7 @@
 //! IV. Of sizes it has means alone: a benign packet has 54, 590 or 1,514 bytes, 590 in a tenth of
 //! packets, so often that the mean is the table's. A marked packet has 540 bytes of payload: the
 //! recirculated bytes of Table XII, divided by the packets that are marked by Tables IV and IX,
-//! come to 1,010 to 1,310 in nine of ten cases, and section V-B to 1,220 for such a packet.
+//! are 1,010 to 1,310 in nine of ten cases, and by section V-B 1,220 for such a packet.
 
 use packet::HashSeed;
 

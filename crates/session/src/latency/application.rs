@@ -187,6 +187,9 @@ trait Rows: TakeSamples + Send + 'static {
     /// Whether flows are rows.
     const HAS_FLOWS: bool = false;
 
+    /// No packet comes, and time has come so far.
+    fn on_tick(&mut self, _time: Timestamp) {}
+
     /// Periods that are complete; at the end all that is left.
     fn periods(&mut self, _is_last: bool) -> Vec<Vec<Line>> {
         Vec::new()
@@ -210,6 +213,10 @@ impl Rows for Packets {
 }
 
 impl Rows for Destinations {
+    fn on_tick(&mut self, time: Timestamp) {
+        Self::on_tick(self, time);
+    }
+
     fn periods(&mut self, is_last: bool) -> Vec<Vec<Line>> {
         if is_last {
             self.close();
@@ -284,6 +291,8 @@ impl<R: Rows> Watching<R> {
             Some(first) => ended.drain(..).for_each(|flow| first.add(flow)),
             None => ended.clear(),
         }
+        // Many end together only after a silence, or where a clock was set.
+        ended.shrink_to(ENDED_PER_PIECE);
     }
 
     /// Shows flows that had packets lately, where it is time for that.
@@ -307,9 +316,9 @@ impl<R: Rows> Lens for Watching<R> {
     }
 
     fn on_tick(&mut self, time: Timestamp) {
-        self.out.at(time);
+        self.out.on_tick(time);
         if let Some(recent) = &mut self.recent {
-            recent.on_time(time);
+            recent.on_tick(time);
         }
         self.show();
     }

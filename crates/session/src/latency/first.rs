@@ -106,7 +106,12 @@ impl Recent {
         Self { to, every, first, flows: HashMap::new(), time, next: None }
     }
 
-    pub(super) fn on_time(&mut self, time: Timestamp) {
+    pub(super) fn on_tick(&mut self, time: Timestamp) {
+        self.time.on_tick(time);
+        self.next.get_or_insert(time.plus(self.every));
+    }
+
+    fn on_packet(&mut self, time: Timestamp) {
         let is_epoch = self.time.on_packet(time) == TimeMove::Epoch;
         if (is_epoch || self.next.is_none()) && time != Timestamp::UNKNOWN {
             self.next = Some(time.plus(self.every));
@@ -115,7 +120,7 @@ impl Recent {
 
     pub(super) fn note(&mut self, piece: &Piece<'_>) {
         for (packet, slot) in piece.packets.iter().zip(piece.slots) {
-            self.on_time(packet.timestamp);
+            self.on_packet(packet.timestamp);
             let place = (slot.index, slot.generation);
             if self.flows.len() < RECENT_MAX || self.flows.contains_key(&place) {
                 self.flows.insert(place, packet.marked_key.key());

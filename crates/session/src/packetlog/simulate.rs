@@ -23,7 +23,7 @@ use crate::done::RunTotals;
 const STREAM_GBPS: u32 = 100;
 /// Picoseconds of a byte at that rate.
 const BYTE_PS: u64 = 80;
-/// More streams have no addresses of their own.
+/// More are beyond what the paper and any switch of today have.
 const STREAMS_MAX: u32 = 64;
 /// Packets of all streams that are classified together.
 const BATCH_LEN: usize = 256;
@@ -271,7 +271,7 @@ struct Rate {
     bytes: u64,
 }
 
-/// Packets of all streams, each under addresses of its own.
+/// Packets of all streams, each with [other addresses](rename).
 #[derive(Default)]
 struct Streams {
     bytes: Vec<u8>,
@@ -320,14 +320,23 @@ fn lengths(record: &Record) -> PacketLengths {
     PacketLengths { headers: record.wire_len - payload, payload }
 }
 
-/// Another network for both hosts.
+/// Another network for both hosts: the first byte of each address, XOR the number of the stream.
+///
+/// A capture may have the other address as well. Then its packets and those of the stream count as
+/// one host's: no bits of IPv4 addresses are unused in every capture, and which are in this one is
+/// known only when it has been read.
 #[allow(clippy::cast_possible_truncation)]
 fn rename(frame: &mut [u8], record: &Record, stream: u32) {
     let at = usize::from(record.layers.network_offset);
     let places = match record.layers.network {
         Network::Ipv4 => [at + 12, at + 16],
         Network::Ipv6 => [at + 8, at + 24],
-        Network::Arp | Network::None => return,
+        Network::Arp => {
+            let len = |index| frame.get(at + index).map_or(0, |&len| usize::from(len));
+            let (hardware, protocol) = (len(4), len(5));
+            [at + 8 + hardware, at + 8 + 2 * hardware + protocol]
+        }
+        Network::None => return,
     };
     for place in places {
         if let Some(byte) = frame.get_mut(place) {
@@ -463,5 +472,28 @@ impl SimulationReport {
             ])?;
         }
         Ok(columns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::Layers;
+
+    use super::*;
+
+    #[test]
+    fn addresses_of_ip_and_arp_are_others_in_another_stream() {
+        let headers = [(Network::Ipv4, 12, 16), (Network::Ipv6, 8, 24), (Network::Arp, 14, 24)];
+        for (network, source, destination) in headers {
+            let mut frame = [0; 60];
+            // Lengths of addresses of Ethernet and IPv4, as ARP has them.
+            (frame[18], frame[19]) = (6, 4);
+            let before = frame;
+            let layers = Layers { network, network_offset: 14, ..Layers::default() };
+            rename(&mut frame, &Record { layers, ..Record::default() }, 5);
+            let changed: Vec<_> = (0..60).filter(|&at| frame[at] != before[at]).collect();
+            assert_eq!(changed, [14 + source, 14 + destination], "{network:?}");
+            assert_eq!(frame[14 + source], 5);
+        }
     }
 }

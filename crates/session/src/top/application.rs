@@ -10,7 +10,7 @@ use engine::group::{GroupStage, Groups, Outcome};
 use engine::grouping::{ByDestination, ByFlow, ByPair, ByPort, ByProtocol, BySource};
 use engine::table::{Entry as _, Tally};
 use engine::window::{
-    ClosedWindows, Item, LATENESS_ALLOWANCE, WindowExtract, WindowOwner, fold_windows,
+    ClosedWindows, Item, WindowExtract, WindowOwner, fold_windows, open_windows_max,
 };
 use engine::{Fold as _, Stage as _};
 use packet::{Batch, HashSeed, Span, Timestamp};
@@ -156,13 +156,6 @@ fn watch<G: TopGrouping + 'static>(out: Out<G>, seed: HashSeed, sharing: Sharing
             WindowSums { extract, owner, closed: Vec::new(), forgotten: 0, out }.into()
         }
     }
-}
-
-/// Windows that are open at the same time, at most: those within the allowance for late packets,
-/// which is that of 64 windows where they are short, and two that it cuts.
-fn open_windows_max(window: Span) -> usize {
-    let late = LATENESS_ALLOWANCE.as_ns().div_euclid(window.as_ns().max(1)).min(64);
-    usize::try_from(late).unwrap_or_default() + 2
 }
 
 /// Rows on their way out.

@@ -56,6 +56,7 @@ pub(super) fn watch(
         outlet: opening.outlet,
         shown,
         windows: BTreeMap::new(),
+        key_count: 0,
         text_len: 0,
         beyond_max_keys: Tally::default(),
         refusal: None,
@@ -71,7 +72,9 @@ struct Sums {
     outlet: Option<Outlet>,
     shown: Option<Outlet<Vec<Ranking>>>,
     windows: BTreeMap<Option<Timestamp>, HashMap<Option<Box<str>>, Tally>>,
-    /// Bytes of names in all of them.
+    /// Names in all of them.
+    key_count: usize,
+    /// And bytes of these.
     text_len: usize,
     beyond_max_keys: Tally,
     refusal: Option<Refusal>,
@@ -91,9 +94,11 @@ impl Sums {
         let name: Option<Box<str>> = name.map(Into::into);
         if !sums.contains_key(&name) {
             let len = name.as_deref().map_or(0, str::len);
-            if sums.len() >= self.settings.max_keys || self.text_len + len > TEXT_LEN_MAX {
+            let is_full = self.key_count >= self.settings.max_keys;
+            if is_full || self.text_len + len > TEXT_LEN_MAX {
                 return self.beyond_max_keys.fold(&tally);
             }
+            self.key_count += 1;
             self.text_len += len;
         }
         sums.entry(name).or_default().fold(&tally);
@@ -119,6 +124,7 @@ impl Sums {
     fn hand_on(&mut self, start: Option<Timestamp>, sums: HashMap<Option<Box<str>>, Tally>) {
         let text_len: usize = sums.keys().flatten().map(|name| name.len()).sum();
         self.text_len = self.text_len.saturating_sub(text_len);
+        self.key_count = self.key_count.saturating_sub(sums.len());
         self.put_window(start, sums);
     }
 
@@ -213,5 +219,62 @@ impl Framing<Reader, Sums> for Finish {
         closing.shown = shown(0, closing.beyond_max_keys, 0);
         closing.shown.extend(names_read::shown(&counted));
         Ok(closing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::flow::EndReason;
+    use packet::{FlowDirection, FlowKey, Layers, Protocol, Span};
+
+    use super::*;
+
+    fn flow_at(last: Timestamp) -> FlowRecord {
+        let ends = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        FlowRecord {
+            key: FlowKey::from_tuple(ends.0, ends.1, 1000, 443, Protocol::TCP).0,
+            direction: FlowDirection::LowToHigh,
+            reason: EndReason::End,
+            vlan_id: Layers::NO_VLAN,
+            input: 0,
+            tcp_flags: [0; 2],
+            packets: [1, 0],
+            bytes: [100, 0],
+            first: last,
+            last,
+        }
+    }
+
+    #[test]
+    fn windows_share_the_maximum_of_names_until_they_are_handed_on() {
+        let at = |seconds| Timestamp::from_parts(seconds, 0);
+        let window = Some(Span::from_seconds(1));
+        let mut sums = Sums {
+            settings: Settings { window, max_keys: 64, ..Settings::default() },
+            text: Text::new(None),
+            outlet: None,
+            shown: None,
+            windows: BTreeMap::new(),
+            key_count: 0,
+            text_len: 0,
+            beyond_max_keys: Tally::default(),
+            refusal: None,
+        };
+        let fill = |sums: &mut Sums, from: i64| {
+            for name in (0..200).map(|at| format!("{at:03}.example.com")) {
+                // Ten windows of 20 names each.
+                let second: i64 = name[..3].parse::<i64>().unwrap() / 20;
+                sums.add(&flow_at(at(from + second)), Some(&name));
+            }
+            sums.windows.values().map(HashMap::len).sum::<usize>()
+        };
+        assert_eq!(fill(&mut sums, 1_000), 64);
+        assert_eq!(sums.beyond_max_keys.packets, 200 - 64);
+        // The first two windows end, with 20 names each.
+        sums.put(FlowMark { watermark: at(1_003), kind: MarkKind::Tick });
+        assert_eq!((sums.key_count, sums.text_len), (24, 24 * "000.example.com".len()));
+        sums.put(FlowMark { watermark: at(1_003), kind: MarkKind::Last });
+        assert_eq!((sums.key_count, sums.text_len), (0, 0));
+        assert_eq!(fill(&mut sums, 2_000), 64);
     }
 }

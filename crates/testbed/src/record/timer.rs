@@ -17,10 +17,20 @@ use crate::sys::waiting::wait;
 /// 1 % of a processor.
 const PERIOD_NS: u64 = 1_000_000;
 
+/// Stops the thread when dropped, so that none outlives a recording that failed.
+#[derive(Debug)]
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A thread that is woken every millisecond, as [`TimerThread::end`] reports.
 #[derive(Debug)]
 pub(super) struct TimerThread {
-    stop: Arc<AtomicBool>,
+    stop: Stop,
     thread: JoinHandle<Result<Lateness, TestbedError>>,
 }
 
@@ -28,48 +38,75 @@ impl TimerThread {
     pub(super) fn start() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        Self { stop, thread: thread::spawn(move || measure(&stopped)) }
+        let run = move || {
+            // As a relay's thread, so that both are late for the same reasons. Without the rights
+            // it is later, never earlier, and the run is rejected rather than believed.
+            let _ = set_least_timer_slack();
+            let _ = set_realtime();
+            measure(&stopped, monotonic_ns())
+        };
+        Self { stop: Stop(stop), thread: thread::spawn(run) }
     }
 
     /// How late the thread was woken, each time since the start.
     pub(super) fn end(self) -> Result<Lateness, TestbedError> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let Self { stop, thread } = self;
+        drop(stop);
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-fn measure(stop: &AtomicBool) -> Result<Lateness, TestbedError> {
-    // As a relay's thread, so that both are late for the same reasons. Without the rights it is
-    // later, never earlier, and the run is rejected rather than believed.
-    let _ = set_least_timer_slack();
-    let _ = set_realtime();
+fn measure(stop: &AtomicBool, start_ns: u64) -> Result<Lateness, TestbedError> {
     let mut lateness = Lateness::default();
-    let mut due_ns = monotonic_ns() + PERIOD_NS;
-    while !stop.load(Ordering::Relaxed) {
+    let mut due_ns = start_ns + PERIOD_NS;
+    loop {
+        // Before the clock is read, so that a stall that the end falls into counts as well.
+        let is_last = stop.load(Ordering::Relaxed);
         let now_ns = monotonic_ns();
-        if now_ns < due_ns {
-            wait([None], Some(due_ns - now_ns)).map_err(TestbedError::Wait)?;
-            continue;
-        }
         // Periods that were missed entirely count as well: a stall of 5 ms is five late slots.
         while due_ns <= now_ns {
             lateness.add(now_ns - due_ns);
             due_ns += PERIOD_NS;
         }
+        if is_last {
+            return Ok(lateness);
+        }
+        wait([None], Some(due_ns - now_ns)).map_err(TestbedError::Wait)?;
     }
-    Ok(lateness)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn a_timer_is_woken_each_millisecond() {
-        let timer = TimerThread::start();
-        thread::sleep(std::time::Duration::from_millis(50));
-        let lateness = timer.end().unwrap();
-        assert!(lateness.count() >= 40, "{lateness:?}");
+    fn each_millisecond_counts_once_however_late_the_thread_is_woken() {
+        let (stop, start_ns) = (AtomicBool::new(false), monotonic_ns());
+        let (lateness, least_ns) = thread::scope(|scope| {
+            let measuring = scope.spawn(|| measure(&stop, start_ns));
+            thread::sleep(Duration::from_millis(50));
+            let least_ns = monotonic_ns() - start_ns;
+            stop.store(true, Ordering::Relaxed);
+            (measuring.join().unwrap().unwrap(), least_ns)
+        });
+        let most_ns = monotonic_ns() - start_ns;
+        let possible = least_ns / PERIOD_NS..=most_ns / PERIOD_NS;
+        assert!(possible.contains(&lateness.count()), "{lateness:?}, {possible:?}");
         assert!(lateness.mean_ns() > 0.0);
+    }
+
+    #[test]
+    fn a_timer_that_is_dropped_ends_its_thread() {
+        let timer = TimerThread::start();
+        let stop = Arc::clone(&timer.stop.0);
+        drop(timer);
+        // The thread has the other one.
+        let has_ended = (0..10_000).any(|_| {
+            thread::sleep(Duration::from_millis(1));
+            Arc::strong_count(&stop) == 1
+        });
+        assert!(has_ended);
     }
 }

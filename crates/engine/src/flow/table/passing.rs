@@ -54,7 +54,7 @@ impl FlowTable {
             while let Some(slot) = next {
                 next = Wheel::after(&self.cold, slot);
                 if let Some(&hot) = self.hot.get(slot) {
-                    // By its own stamps: it did not go on in this epoch.
+                    // By its own stamps: it had no packet in this epoch.
                     self.end(slot, self.reason_at(&hot, Timestamp::MAX), false);
                 }
                 self.hand_on_if_many(&mut take);

@@ -71,14 +71,18 @@ impl FlightReader {
         // A period is looked at right behind the packet by which it is past, wherever the batch
         // ends: what is forgotten then is forgotten before the same packet in every run.
         while let Some((at, is_epoch)) = self.next_look(rest) {
-            let (before, after) = rest.split_at(if is_epoch { at } else { at + 1 });
-            self.tap.take(&Batch { bytes, records: before, tick: None });
-            self.look(is_epoch, &mut put)?;
+            let (mut due, after) = rest.split_at(at + 1);
             if is_epoch {
+                let (before, first) = due.split_at(at);
+                self.tap.take(&Batch { bytes, records: before, tick: None });
+                self.look(true, &mut put)?;
                 self.epochs += 1;
                 self.begin = None;
                 self.tap.begin_again();
+                due = first;
             }
+            self.tap.take(&Batch { bytes, records: due, tick: None });
+            self.look(false, &mut put)?;
             rest = after;
         }
         self.tap.take(&Batch { bytes, records: rest, tick });
@@ -86,7 +90,7 @@ impl FlightReader {
     }
 
     /// The first packet by which periods are past, and whether it is of another epoch: then they
-    /// are evaluated before it is taken in.
+    /// are evaluated before it is taken in. Each packet is looked at once, since it moves time.
     fn next_look(&mut self, records: &[Record]) -> Option<(usize, bool)> {
         records.iter().enumerate().find_map(|(at, record)| {
             let is_epoch = self.time.on_packet(record.timestamp) == TimeMove::Epoch;

@@ -58,11 +58,15 @@ fn frames(packets: &[Packet]) -> (Vec<u8>, Vec<Record>) {
     (bytes, records)
 }
 
-fn rows(packets: &[Packet], cut: usize) -> Vec<engine::columns::Columns> {
-    let (bytes, records) = frames(packets);
+fn reader() -> FlightReader {
     let kept = Span::from_seconds(11);
     let options = TapOptions { clock: clock(), flow_count_max: 100, kept, sampler: None };
-    let mut reader = FlightReader::new(options, 100, usize::MAX, None);
+    FlightReader::new(options, 100, usize::MAX, None)
+}
+
+fn rows(packets: &[Packet], cut: usize) -> Vec<engine::columns::Columns> {
+    let (bytes, records) = frames(packets);
+    let mut reader = reader();
     let mut told = Vec::new();
     let mut put = |period: &FlightReport| {
         if !period.is_empty() {
@@ -90,4 +94,24 @@ proptest! {
         prop_assert!(!whole.is_empty() || packets.iter().all(|packet| packet.1));
         prop_assert_eq!(rows(&packets, cut), whole);
     }
+}
+
+#[test]
+fn each_packet_moves_time_once() {
+    let (bytes, mut records) = frames(&[(0, false, 10, 100); 60]);
+    // Every fifth packet sets the clock back by more than an epoch.
+    for (at, record) in records.iter_mut().enumerate() {
+        let back = Span::from_seconds(200 * (at as i64 / 5));
+        record.timestamp = record.timestamp.minus(back);
+    }
+    let (mut reader, mut time) = (reader(), EventTime::new(STEP_BACK));
+    let Ok(()) = reader.on_batch(&Batch { bytes: &bytes, records: &records, tick: None }, |_| {
+        Ok::<(), Infallible>(())
+    });
+    for record in &records {
+        time.on_packet(record.timestamp);
+    }
+    assert_eq!(reader.epochs, 11);
+    // The latest stamp, the steps back that are left, and the packets that earn the next.
+    assert_eq!(format!("{:?}", reader.time), format!("{time:?}"));
 }
