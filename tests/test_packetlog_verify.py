@@ -72,7 +72,7 @@ def test_totals_are_those_of_the_ledger_without_an_account(recorded: Path, tmp_p
     assert (stats().status, stats().stdout) == (before.status, before.stdout)
     assert json.loads(before.stdout.splitlines()[0])["seen_packets"] > 0
     table = wirelens("packetlog", "stats", "--log", log).stdout.decode()
-    assert "account: missing or damaged; these totals are those of the ledger" in table
+    assert "account: removed; these totals are those of the ledger" in table
 
 
 def test_what_cannot_be_verified_is_an_error(recorded: Path, tmp_path: Path) -> None:

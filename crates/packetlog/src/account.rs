@@ -288,6 +288,17 @@ pub(crate) fn read(folder: &Path) -> io::Result<AccountSlot> {
     read_from(&file)
 }
 
+/// Why the account of a folder is not to be believed, by what its ledger recorded of it: it may
+/// only have more.
+pub(crate) fn shortfall(folder: &Path, recorded: &Account) -> Option<String> {
+    match read(folder) {
+        Ok(AccountSlot::Whole(account, _)) => account.falls_short_of(recorded),
+        Ok(AccountSlot::None) => Some(String::from("removed")),
+        Ok(AccountSlot::Damaged) => Some(String::from("damaged")),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
 fn read_from(file: &File) -> io::Result<AccountSlot> {
     let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     if len > 2 * SLOT_LEN_MAX {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::LogError;
 use super::file::LogFile;
-use crate::account::{self, Account, AccountSlot};
+use crate::account::{self, Account};
 use crate::file_name::{FileName, file_names};
 use crate::index::{IndexRecord, Trailer};
 use crate::ledger::{
@@ -115,7 +115,7 @@ impl fmt::Display for Finding {
             Self::Added(place) => write!(f, "{place}: a block that no recorder recorded"),
             Self::Summed(place) => write!(f, "{place}: blocks were changed, removed or added"),
             Self::Stray(place) => write!(f, "{place}: no block"),
-            Self::Account(text) => write!(f, "account: {text}; `stats` takes the ledger's totals"),
+            Self::Account(text) => write!(f, "account: {text}"),
         }
     }
 }
@@ -195,6 +195,7 @@ impl Reading {
                 report.findings.push(Finding::Rewritten(*anchor));
             }
         }
+        self.compare_account(head.number, entry, report);
         match entry {
             Entry::Segment(state) if self.is_gap => {
                 self.base.clone_from(&state.files);
@@ -226,6 +227,21 @@ impl Reading {
             _ => {}
         }
         self.state.apply(entry);
+    }
+
+    /// Totals only grow, over all recorders of a log.
+    fn compare_account(&self, number: u64, entry: &Entry, report: &mut VerifyReport) {
+        let (Entry::Start { account: text, .. }
+        | Entry::Stop { account: text }
+        | Entry::Account { text }) = entry
+        else {
+            return;
+        };
+        let before = Account::parse(&self.state.account);
+        let why = Account::parse(text).zip(before).and_then(|(now, before)| {
+            now.falls_short_of(&before).map(|why| format!("{why}, at record {number}"))
+        });
+        report.findings.extend(why.map(Finding::Account));
     }
 }
 
@@ -432,13 +448,9 @@ fn keys_are_right(file: &LogFile, record: &IndexRecord) -> bool {
 /// The account may only have more than the ledger.
 fn account(folder: &Path, state: &LedgerState, report: &mut VerifyReport) {
     let Some(recorded) = Account::parse(&state.account) else { return };
-    let why = match account::read(folder) {
-        Ok(AccountSlot::Whole(account, _)) => account.falls_short_of(&recorded),
-        Ok(AccountSlot::None) => Some(String::from("removed")),
-        Ok(AccountSlot::Damaged) => Some(String::from("damaged")),
-        Err(error) => Some(error.to_string()),
-    };
-    report.findings.extend(why.map(Finding::Account));
+    let why = account::shortfall(folder, &recorded);
+    let of_file = |why| Finding::Account(format!("{why}; `stats` takes the ledger's totals"));
+    report.findings.extend(why.map(of_file));
 }
 
 /// Files that a recorder deleted meanwhile are not missing.

@@ -273,6 +273,61 @@ fn totals_are_those_of_the_ledger_if_the_account_is_removed_or_has_less() {
 }
 
 #[test]
+fn totals_and_losses_outlive_an_account_that_is_removed_damaged_or_of_less() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = RecorderOptions { keep_bytes_max: Some(1 << 20), ..small_files(folder.path()) };
+    let (mut recorder, _) = begin(small);
+    for number in 0..20_000 {
+        store(&mut recorder, &Packet::numbered(number), number);
+    }
+    let [(_, lost)] = recorder.finish().unwrap().lost[..] else { panic!("the log was not full") };
+    let account = folder.path().join("account");
+    let of_less = tempfile::tempdir().unwrap();
+    record(small_files(of_less.path()), 0..100);
+    for round in 0..3 {
+        match round {
+            0 => std::fs::remove_file(&account).unwrap(),
+            1 => std::fs::write(&account, "none").unwrap(),
+            _ => drop(std::fs::copy(of_less.path().join("account"), &account).unwrap()),
+        }
+        record(small_files(folder.path()), 20_000 + round * 100..20_000 + (round + 1) * 100);
+        let total = Log::open(folder.path()).unwrap().stats().total();
+        let seen = 20_000 + u64::from(round + 1) * 100;
+        assert_eq!((total.seen_packets, total.lost_packets), (seen, lost), "{round}");
+        let report = verify(folder.path(), &[head(folder.path())]).unwrap();
+        assert_eq!(report.findings, [], "{round}");
+    }
+}
+
+#[test]
+fn a_recorder_that_forgot_totals_is_found_by_the_accounts_before() {
+    // As of a recorder that began a smaller account: the ledger of a log of less, renumbered.
+    let (folder, _) = log();
+    let text = std::fs::read_to_string(&ledger(folder.path())[0]).unwrap();
+    let mut before = blake3::Hash::from_bytes([0; 32]);
+    let mut starts = 0;
+    let mut forged = String::new();
+    for line in text.lines() {
+        let (content, _) = line.rsplit_once(",\"hash\":\"").unwrap();
+        let mut content = content.to_owned();
+        if content.contains("\"start\":{") {
+            starts += 1;
+            if starts == 2 {
+                let at = content.find("class\\tbenign\\t").unwrap() + 15;
+                content.insert_str(at, "1\\t1\\t1\\t1\\t1\\t1\\nother\\t");
+            }
+        }
+        let mut hasher = blake3::Hasher::new();
+        before = hasher.update(before.as_bytes()).update(content.as_bytes()).finalize();
+        forged.push_str(&format!("{content},\"hash\":\"{}\"}}\n", before.to_hex()));
+    }
+    std::fs::write(&ledger(folder.path())[0], forged).unwrap();
+    let found = verify(folder.path(), &[]).unwrap().findings;
+    let is_fall = |found: &Finding| matches!(found, Finding::Account(text) if text.contains("rec"));
+    assert!(found.len() == 1 && is_fall(&found[0]), "{found:?}");
+}
+
+#[test]
 fn a_log_of_a_version_before_ledgers_is_read_and_gets_one() {
     let (folder, _) = log();
     for path in ledger(folder.path()) {
