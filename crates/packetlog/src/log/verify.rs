@@ -177,6 +177,7 @@ impl Reading {
                     Damage::NoRecord => "no record of a ledger",
                     Damage::Hash => "its hash is wrong: this record was changed",
                     Damage::Gap => "records before it are missing",
+                    Damage::TooLong => "longer than any record that is read",
                 };
                 report.findings.push(Finding::Ledger { path: path.to_owned(), line, what });
             }
@@ -197,7 +198,8 @@ impl Reading {
         }
         self.compare_account(head.number, entry, report);
         match entry {
-            Entry::Segment(state) if self.is_gap => {
+            // Records that were omitted are in the sums alone.
+            Entry::Segment(state) if self.is_gap || state.omitted > self.state.omitted => {
                 self.base.clone_from(&state.files);
                 self.chunks.clear();
                 self.is_gap = false;
@@ -211,10 +213,7 @@ impl Reading {
                 self.chunks.entry(chunk.file.clone()).or_default().push(chunk.clone());
             }
             Entry::Earlier { file, chunks, end, packets } => {
-                let (chunks, end, packets) = (*chunks, *end, *packets);
-                let known =
-                    FileEntry { chunks, packets, end, earlier_end: end, ..FileEntry::default() };
-                self.base.insert(file.clone(), known);
+                self.base.insert(file.clone(), FileEntry::earlier(*chunks, *packets, *end));
             }
             Entry::Delete { file, cause, packets, .. } => {
                 self.base.remove(file);
@@ -291,10 +290,20 @@ pub fn head(folder: &Path) -> Result<Option<Head>, LogError> {
 /// Compares the files that are there with those that are recorded.
 fn files(folder: &Path, read: &Reading, report: &mut VerifyReport) -> Result<(), LogError> {
     let names = file_names(folder).map_err(|error| LogError::new(folder, error))?;
+    let there: BTreeMap<String, &FileName> = names.iter().map(|name| (name.stem(), name)).collect();
+    // A recorder that did not end may have written last to the newest file of each priority.
+    let mut newest = BTreeMap::new();
+    for name in read.state.files.keys().filter_map(|name| FileName::parse(name)) {
+        let number = newest.entry(name.priority).or_insert(name.number);
+        *number = name.number.max(*number);
+    }
+    let is_open = |name: &FileName| {
+        let is_newest = newest.get(&name.priority).is_none_or(|newest| name.number >= *newest);
+        !read.state.is_stopped && is_newest
+    };
     for (name, known) in &read.state.files {
         report.files += 1;
-        let is_there = |there: &&FileName| there.stem() == *name;
-        let Some(there) = names.iter().find(is_there) else {
+        let Some(there) = there.get(name) else {
             let (file, packets) = (name.clone(), known.packets);
             report.findings.push(Finding::Missing { file, packets });
             continue;
@@ -303,23 +312,15 @@ fn files(folder: &Path, read: &Reading, report: &mut VerifyReport) -> Result<(),
             name: there,
             base: read.base.get(name).cloned().unwrap_or_default(),
             entries: read.chunks.get(name).map_or(&[], Vec::as_slice),
-            is_open: !read.state.is_stopped && is_newest(there, &read.state),
+            is_open: is_open(there),
         };
         check.run(folder, report);
     }
-    for there in names.iter().filter(|there| !read.state.files.contains_key(&there.stem())) {
-        let is_open = !read.state.is_stopped && is_newest(there, &read.state);
-        Check { name: there, base: FileEntry::default(), entries: &[], is_open }
+    for (_, name) in there.iter().filter(|(name, _)| !read.state.files.contains_key(*name)) {
+        Check { name, base: FileEntry::default(), entries: &[], is_open: is_open(name) }
             .run(folder, report);
     }
     Ok(())
-}
-
-/// Whether a recorder that did not end may have written to a file last: no later one of its
-/// priority is recorded.
-fn is_newest(name: &FileName, state: &LedgerState) -> bool {
-    let mut others = state.files.keys().filter_map(|other| FileName::parse(other));
-    !others.any(|other| other.priority == name.priority && other.number > name.number)
 }
 
 /// A file to compare.

@@ -76,6 +76,29 @@ fn nothing_is_overwritten_by_what_is_less_important() {
 }
 
 #[test]
+fn a_small_log_of_one_class_keeps_its_newest_packets_and_its_maximum() {
+    for max in [200 << 10, 272 << 10, 400 << 10] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = RecorderOptions {
+            keep_bytes_max: Some(max),
+            when_full: WhenFull::OverwriteUnimportant,
+            ..options(folder.path())
+        };
+        let (mut recorder, _) = begin(options);
+        for number in 0..10_000 {
+            store(&mut recorder, &Packet { class: 0, ..Packet::numbered(number) }, number);
+            if number % 500 == 0 {
+                recorder.flush();
+                assert!(bytes(folder.path()) <= max, "{number}: {}", bytes(folder.path()));
+            }
+        }
+        assert_eq!(recorder.finish().unwrap().lost, [], "{max}");
+        assert!(bytes(folder.path()) <= max, "{}", bytes(folder.path()));
+        assert_eq!(numbers(folder.path()).last(), Some(&9999), "{max}");
+    }
+}
+
+#[test]
 fn a_log_that_may_not_overwrite_stops_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let max = 1 << 20;
