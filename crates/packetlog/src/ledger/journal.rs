@@ -334,3 +334,75 @@ impl Journal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{ChunkEntry, scan};
+
+    fn chunk(number: u64) -> Entry {
+        Entry::Chunk(ChunkEntry {
+            file: String::from("p0-20261121T093000Z-000000"),
+            offset: number * 4096,
+            len: 4096,
+            packets: 1,
+            last_ns: 1,
+            digest: [7; 32],
+            is_found: false,
+        })
+    }
+
+    #[test]
+    fn omitted_records_are_in_the_sums_of_the_next_segment_and_until_then_nothing_is_synced() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(folder.path(), Access::Owner, 64 << 10).unwrap();
+        journal.put(&chunk(0));
+        journal.sync().unwrap();
+        // What takes no record, as a disk without room.
+        let (path, aside) = (segment_path(folder.path(), 1), folder.path().join("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        journal.put(&chunk(1));
+        assert!(journal.sync().is_err());
+        for number in 2..8000 {
+            journal.put(&chunk(number));
+        }
+        assert!(journal.omitted() > 0 && journal.pending.len() < PENDING_LEN_MAX + 1024);
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::rename(&aside, &path).unwrap();
+        assert!(journal.sync().is_err(), "the omitted ones are not on the disk");
+        journal.put(&chunk(8000));
+        journal.sync().unwrap();
+        let again = Journal::open(folder.path(), Access::Owner, 64 << 10).unwrap();
+        assert_eq!((again.state(), again.head()), (journal.state(), journal.head()));
+        assert_eq!(again.state().files.values().next().unwrap().chunks, 8001);
+        let mut damages = 0;
+        scan(folder.path(), &mut |step| damages += u32::from(matches!(step, Step::Damage(..))))
+            .unwrap();
+        assert_eq!(damages, 0);
+    }
+
+    #[test]
+    fn a_full_segment_that_cannot_be_followed_takes_more_records_before_the_next_try() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("log");
+        std::fs::create_dir(&place).unwrap();
+        let mut journal = Journal::open(&place, Access::Owner, 16 << 10).unwrap();
+        // No new file can be made there; the open folder still takes records.
+        let moved = folder.path().join("moved");
+        std::fs::rename(&place, &moved).unwrap();
+        let (mut tries, mut records) = (0, 0);
+        while journal.len() < 64 << 10 {
+            journal.put(&chunk(records));
+            tries += u32::from(journal.take_error().is_some());
+            records += 1;
+        }
+        assert!(tries > 1 && u64::from(tries) < records / 8, "{tries} in {records}");
+        std::fs::rename(&moved, &place).unwrap();
+        while journal.lens.len() < 2 {
+            journal.put(&chunk(records));
+            records += 1;
+        }
+        assert_eq!(journal.omitted(), 0);
+    }
+}
