@@ -14,12 +14,10 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
-
 use crate::cause::Cause;
 use crate::index::ClassRow;
 use crate::log::LogFile;
-use crate::own::{Access, create_own, open_own};
+use crate::own::{Access, create_own, open_in_to_write, open_own};
 
 /// Its name in the log's folder.
 pub(crate) const FILE_NAME: &str = "account";
@@ -288,6 +286,17 @@ pub(crate) fn read(folder: &Path) -> io::Result<AccountSlot> {
     read_from(&file)
 }
 
+/// Why the account of a folder is not to be believed, by what its ledger recorded of it: it may
+/// only have more.
+pub(crate) fn shortfall(folder: &Path, recorded: &Account) -> Option<String> {
+    match read(folder) {
+        Ok(AccountSlot::Whole(account, _)) => account.falls_short_of(recorded),
+        Ok(AccountSlot::None) => Some(String::from("removed")),
+        Ok(AccountSlot::Damaged) => Some(String::from("damaged")),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
 fn read_from(file: &File) -> io::Result<AccountSlot> {
     let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     if len > 2 * SLOT_LEN_MAX {
@@ -408,7 +417,7 @@ impl AccountFile {
     /// Writes the account over the older slot; if it was deleted, it is made again.
     pub(crate) fn write(&mut self, account: &Account, sync: bool) -> io::Result<()> {
         // It is not held open: a disk may be made read-only, or unmounted, meanwhile.
-        match self.open_slots() {
+        match open_in_to_write(&self.handle, FILE_NAME) {
             Ok(file) => self.write_to(&file, account, sync),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.handle = File::open(&self.folder)?;
@@ -419,9 +428,9 @@ impl AccountFile {
         }
     }
 
-    fn open_slots(&self) -> io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::openat(&self.handle, FILE_NAME, flags, Mode::empty())?))
+    /// Waits until the disk has it.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        open_in_to_write(&self.handle, FILE_NAME)?.sync_data()
     }
 
     fn write_to(&mut self, file: &File, account: &Account, sync: bool) -> io::Result<()> {

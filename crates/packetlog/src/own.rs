@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use files::FileMode;
+use rustix::fs::{Mode, OFlags};
 
 pub(crate) use files::{open as open_own, open_to_write as open_own_to_write};
 
@@ -42,6 +43,15 @@ impl Access {
 /// What the system says.
 pub fn create_own(path: &Path, access: Access) -> io::Result<File> {
     files::create(path, access.mode())
+}
+
+/// Opens a file of a folder that is open, wherever it is mounted, to write.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn open_in_to_write(folder: &File, name: &str) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?))
 }
 
 /// Opens a file to add to its end, or makes it.

@@ -87,10 +87,6 @@ pub(crate) enum Entry {
     Account {
         text: String,
     },
-    /// Records that could not be written.
-    Omitted {
-        records: u64,
-    },
     /// A kind of a later version.
     Unknown,
 }
@@ -128,7 +124,6 @@ impl Entry {
                 ("delete", content)
             }
             Self::Account { text } => ("account", json!({"text": text})),
-            Self::Omitted { records } => ("omitted", json!({"records": records})),
             Self::Unknown => ("unknown", Value::Null),
         }
     }
@@ -168,7 +163,6 @@ impl Entry {
                 Self::Delete { file: text("file")?, cause, packets, bytes }
             }
             "account" => Self::Account { text: text("text")? },
-            "omitted" => Self::Omitted { records: number("records")? },
             _ => Self::Unknown,
         })
     }

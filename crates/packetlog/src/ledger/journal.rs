@@ -6,13 +6,13 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::FallocateFlags;
 
 use super::entry::Entry;
 use super::head::Head;
 use super::scan::{Damage, Step, read_segment, seal, segment_name, segment_path, segments};
 use super::state::LedgerState;
-use crate::own::{Access, create_own, open_own_to_write};
+use crate::own::{Access, create_own, open_in_to_write, open_own_to_write};
 
 /// Bytes of records that wait for a disk without room; what is beyond is counted as omitted.
 const PENDING_LEN_MAX: usize = 1 << 20;
@@ -22,7 +22,11 @@ const NAME_TRY_COUNT: u64 = 16;
 const SEGMENT_COUNT: u64 = 4;
 /// Bytes of a ledger at most, and at least, whatever the log may have.
 const LEN_MAX: u64 = 256 << 20;
-const LEN_LEAST: u64 = 64 << 10;
+const LEN_LEAST: u64 = 16 << 10;
+/// Bytes that the disk sets aside behind the last record, so that what is deleted on a full disk
+/// is recorded first; and bytes after which a new segment is tried again if none could be made.
+const RESERVE_LEN: u64 = 16 << 10;
+const RETRY_LEN: u64 = 4 << 10;
 /// A ledger has at most this part of what the whole log may have.
 const LOG_SHARE: u64 = 64;
 
@@ -44,14 +48,19 @@ pub(crate) struct Journal {
     handle: Option<File>,
     /// The last segment takes no more records, or is gone.
     is_over: bool,
-    /// Bytes of the first record of the last segment.
+    /// Records were omitted, which only the sums of the next segment have.
+    is_behind: bool,
+    /// Bytes of the first record of the last segment, and those with which it is full.
     first_len: u64,
+    full_len: u64,
+    /// Up to where the disk has set bytes aside for it.
+    reserved: u64,
+    /// The folder on the disk has its name.
+    is_listed: bool,
     head: Head,
     state: LedgerState,
     pending: Vec<u8>,
-    /// Records since the last that could be kept.
-    omitted: u64,
-    /// There was no ledger before.
+    /// No recorder has started with this ledger.
     is_new: bool,
     error: Option<io::Error>,
 }
@@ -71,12 +80,15 @@ impl Journal {
             lens: VecDeque::new(),
             handle: File::open(folder).ok(),
             is_over: true,
+            is_behind: false,
             first_len: 0,
+            full_len: 0,
+            reserved: 0,
+            is_listed: false,
             head: Head::default(),
             state: LedgerState::default(),
             pending: Vec::new(),
-            omitted: 0,
-            is_new: numbers.is_empty(),
+            is_new: true,
             error: None,
         };
         for &number in &numbers {
@@ -87,9 +99,15 @@ impl Journal {
         for &number in numbers.iter().rev() {
             let path = segment_path(folder, number);
             let (mut head, mut state) = (None, LedgerState::default());
+            let mut is_new = true;
             let read = read_segment(&path, &mut head, &mut |seen| {
-                if let Step::Record(_, entry) = seen {
+                if let Step::Record(head, entry) = seen {
                     state.apply(entry);
+                    // A recorder may have been killed while it listed the files that are there.
+                    is_new &= match entry {
+                        Entry::Segment(_) => head.number == 1,
+                        entry => matches!(entry, Entry::Earlier { .. }),
+                    };
                 }
             })?;
             let is_torn = matches!(read.damage, None | Some(Damage::Torn));
@@ -99,6 +117,7 @@ impl Journal {
                 journal.lens.pop_back();
                 continue;
             }
+            journal.is_new = is_new && head.is_some();
             if let Some(head) = head {
                 (journal.head, journal.state) = (head, state);
                 if is_newest && is_torn {
@@ -108,6 +127,7 @@ impl Journal {
             }
             is_newest = false;
         }
+        journal.is_new |= journal.lens.is_empty();
         if journal.is_over {
             journal.begin_segment();
         }
@@ -117,14 +137,22 @@ impl Journal {
     /// Continues the newest segment behind its last record.
     fn resume(&mut self, path: &Path, end: u64, first_len: u64) -> io::Result<()> {
         open_own_to_write(path)?.set_len(end)?;
-        (self.is_over, self.first_len) = (false, first_len);
+        self.is_over = false;
+        self.begins_with(first_len);
         if let Some((_, len)) = self.lens.back_mut() {
             *len = end;
         }
         Ok(())
     }
 
-    /// Whether there was no ledger before this one.
+    /// A segment is full with a quarter of the ledger's bytes, or as much again as its sums have,
+    /// so that many files do not make all of the ledger sums.
+    fn begins_with(&mut self, first_len: u64) {
+        let rest = first_len.max(self.len_max / SEGMENT_COUNT);
+        (self.first_len, self.full_len) = (first_len, first_len.saturating_add(rest));
+    }
+
+    /// Whether no recorder started with this ledger before.
     pub(crate) const fn is_new(&self) -> bool {
         self.is_new
     }
@@ -146,7 +174,7 @@ impl Journal {
 
     /// Records that could not be kept, because the disk took none for long.
     pub(crate) const fn omitted(&self) -> u64 {
-        self.state.omitted.saturating_add(self.omitted)
+        self.state.omitted
     }
 
     /// Why the last record could not be written, once.
@@ -154,47 +182,70 @@ impl Journal {
         self.error.take()
     }
 
+    /// Bytes that the ledger may come to have.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes().max(self.len_max)
+    }
+
     /// Appends a record. If the disk takes none, it waits in memory.
     pub(crate) fn put(&mut self, entry: &Entry) {
-        if self.is_over {
+        if self.is_behind {
+            self.write();
+        }
+        if self.is_over || self.is_behind && self.pending.is_empty() {
             self.begin_segment();
         }
-        if self.is_over || self.pending.len() > PENDING_LEN_MAX {
-            self.omitted = self.omitted.saturating_add(1);
+        // The sums of a segment may be longer than all else that may wait.
+        let sums_len = if self.len() == 0 { self.first_len as usize } else { 0 };
+        let is_long = self.pending.len() > PENDING_LEN_MAX.saturating_add(sums_len);
+        if self.is_over || self.is_behind || is_long {
+            self.is_behind = true;
+            self.state.omitted = self.state.omitted.saturating_add(1);
             self.state.apply(entry);
-            self.write();
             return;
-        }
-        if self.omitted > 0 {
-            let records = std::mem::take(&mut self.omitted);
-            self.append(&Entry::Omitted { records });
         }
         self.append(entry);
         self.write();
-        let len = self.lens.back().map_or(0, |(_, len)| *len);
-        let is_full = len > self.first_len.saturating_add(self.len_max / SEGMENT_COUNT);
-        if is_full && self.pending.is_empty() {
+        if self.pending.is_empty() && self.len() > self.full_len {
             self.begin_segment();
         }
     }
 
-    /// Waits until the disk has all records.
-    pub(crate) fn sync(&mut self) {
-        if !self.is_over
-            && let Err(error) = self.newest().and_then(|file| file.sync_data())
-        {
-            self.error = Some(error);
+    /// Bytes of the last segment.
+    fn len(&self) -> u64 {
+        self.lens.back().map_or(0, |(_, len)| *len)
+    }
+
+    /// Waits until the disk has all records, and the name of their segment.
+    ///
+    /// # Errors
+    /// It has not.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        if !self.pending.is_empty() {
+            self.write();
         }
+        if self.is_over || self.is_behind || !self.pending.is_empty() {
+            return Err(self.take_error().unwrap_or_else(|| io::ErrorKind::StorageFull.into()));
+        }
+        self.newest()?.sync_data()?;
+        if !self.is_listed
+            && let Some(folder) = &self.handle
+        {
+            match folder.sync_all() {
+                // A file system that cannot do this for folders.
+                Err(error) if error.kind() != io::ErrorKind::InvalidInput => return Err(error),
+                _ => self.is_listed = true,
+            }
+        }
+        Ok(())
     }
 
     /// The last segment, to write. It is not held open: a disk may be made read-only, or
     /// unmounted, meanwhile.
     fn newest(&self) -> io::Result<File> {
         let number = self.lens.back().map_or(0, |(number, _)| *number);
-        let handle = self.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(handle, segment_name(number), flags, Mode::empty())?;
-        Ok(File::from(file))
+        let folder = self.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        open_in_to_write(folder, &segment_name(number))
     }
 
     fn append(&mut self, entry: &Entry) {
@@ -208,25 +259,39 @@ impl Journal {
         if self.is_over {
             return;
         }
-        let len = self.lens.back().map_or(0, |(_, len)| *len);
-        match self.newest().and_then(|file| file.write_all_at(&self.pending, len)) {
-            Ok(()) => {
-                if let Some((_, len)) = self.lens.back_mut() {
-                    *len = len.saturating_add(self.pending.len() as u64);
-                }
-                self.pending.clear();
-            }
+        let start = self.len();
+        let written = self.newest().and_then(|file| {
+            file.write_all_at(&self.pending, start)?;
+            Ok(file)
+        });
+        let file = match written {
+            Ok(file) => file,
             Err(error) => {
-                // What waits cannot follow what another program deleted.
-                self.is_over = error.kind() == io::ErrorKind::NotFound;
+                if error.kind() == io::ErrorKind::NotFound {
+                    // What waits cannot follow what another program deleted.
+                    self.is_over = true;
+                    self.pending.clear();
+                }
                 self.error = Some(error);
+                return;
+            }
+        };
+        let end = start.saturating_add(self.pending.len() as u64);
+        self.pending.clear();
+        if let Some((_, len)) = self.lens.back_mut() {
+            *len = end;
+        }
+        if end.saturating_add(RESERVE_LEN / 2) > self.reserved {
+            // A disk that is full, or that sets nothing aside, may do so with the next record.
+            let keep = FallocateFlags::KEEP_SIZE;
+            if rustix::fs::fallocate(&file, keep, end, RESERVE_LEN).is_ok() {
+                self.reserved = end.saturating_add(RESERVE_LEN);
             }
         }
     }
 
     /// Begins a segment with the sums so far, and deletes the oldest ones if there are too many.
     fn begin_segment(&mut self) {
-        self.sync();
         let next = self.lens.back().map_or(1, |(number, _)| number.saturating_add(1));
         let create = |number| create_own(&segment_path(&self.folder, number), self.access);
         // A name that another program took is passed over.
@@ -243,19 +308,101 @@ impl Journal {
         let (number, made) = made;
         if let Err(error) = made {
             self.error = Some(error);
+            self.full_len = self.len().saturating_add(RETRY_LEN);
             return;
         }
+        if !self.is_over
+            && let Err(error) = self.newest().and_then(|file| {
+                // What was set aside is given back.
+                file.set_len(self.len())?;
+                file.sync_data()
+            })
+        {
+            self.error = Some(error);
+        }
         self.handle = File::open(&self.folder).ok();
-        (self.is_over, self.pending) = (false, Vec::new());
+        (self.is_over, self.is_behind, self.is_listed, self.reserved) = (false, false, false, 0);
         self.lens.push_back((number, 0));
         let state = Box::new(self.state.clone());
         self.append(&Entry::Segment(state));
-        self.first_len = self.pending.len() as u64;
+        self.begins_with(self.pending.len() as u64);
         self.write();
         while self.lens.len() > 2 && self.bytes() > self.len_max {
             if let Some((oldest, _)) = self.lens.pop_front() {
                 let _ = std::fs::remove_file(segment_path(&self.folder, oldest));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{ChunkEntry, scan};
+
+    fn chunk(number: u64) -> Entry {
+        Entry::Chunk(ChunkEntry {
+            file: String::from("p0-20261121T093000Z-000000"),
+            offset: number * 4096,
+            len: 4096,
+            packets: 1,
+            last_ns: 1,
+            digest: [7; 32],
+            is_found: false,
+        })
+    }
+
+    #[test]
+    fn omitted_records_are_in_the_sums_of_the_next_segment_and_until_then_nothing_is_synced() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(folder.path(), Access::Owner, 64 << 10).unwrap();
+        journal.put(&chunk(0));
+        journal.sync().unwrap();
+        // What takes no record, as a disk without room.
+        let (path, aside) = (segment_path(folder.path(), 1), folder.path().join("aside"));
+        std::fs::rename(&path, &aside).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        journal.put(&chunk(1));
+        assert!(journal.sync().is_err());
+        for number in 2..8000 {
+            journal.put(&chunk(number));
+        }
+        assert!(journal.omitted() > 0 && journal.pending.len() < PENDING_LEN_MAX + 1024);
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::rename(&aside, &path).unwrap();
+        assert!(journal.sync().is_err(), "the omitted ones are not on the disk");
+        journal.put(&chunk(8000));
+        journal.sync().unwrap();
+        let again = Journal::open(folder.path(), Access::Owner, 64 << 10).unwrap();
+        assert_eq!((again.state(), again.head()), (journal.state(), journal.head()));
+        assert_eq!(again.state().files.values().next().unwrap().chunks, 8001);
+        let mut damages = 0;
+        scan(folder.path(), &mut |step| damages += u32::from(matches!(step, Step::Damage(..))))
+            .unwrap();
+        assert_eq!(damages, 0);
+    }
+
+    #[test]
+    fn a_full_segment_that_cannot_be_followed_takes_more_records_before_the_next_try() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("log");
+        std::fs::create_dir(&place).unwrap();
+        let mut journal = Journal::open(&place, Access::Owner, 16 << 10).unwrap();
+        // No new file can be made there; the open folder still takes records.
+        let moved = folder.path().join("moved");
+        std::fs::rename(&place, &moved).unwrap();
+        let (mut tries, mut records) = (0, 0);
+        while journal.len() < 64 << 10 {
+            journal.put(&chunk(records));
+            tries += u32::from(journal.take_error().is_some());
+            records += 1;
+        }
+        assert!(tries > 1 && u64::from(tries) < records / 8, "{tries} in {records}");
+        std::fs::rename(&moved, &place).unwrap();
+        while journal.lens.len() < 2 {
+            journal.put(&chunk(records));
+            records += 1;
+        }
+        assert_eq!(journal.omitted(), 0);
     }
 }

@@ -61,6 +61,8 @@ pub(super) fn seal(before: &Head, entry: &Entry) -> (String, Head) {
 pub(crate) enum Damage {
     /// The last line is not complete, as when a recorder is killed while it writes.
     Torn,
+    /// A line is longer than is read.
+    TooLong,
     /// A line is no record of a ledger.
     NoRecord,
     /// The hash of a record does not follow from its content and the record before.
@@ -119,6 +121,7 @@ pub(super) fn read_segment(
             break;
         }
         number += 1;
+        let is_cut = len as u64 == LINE_LEN_MAX && line.last() != Some(&b'\n');
         let damage = match record_of(&line, number == 1, *head) {
             Ok((next, entry)) => {
                 *head = Some(next);
@@ -129,6 +132,7 @@ pub(super) fn read_segment(
                 see(Step::Record(&next, &entry));
                 continue;
             }
+            Err(Damage::Torn) if is_cut => Damage::TooLong,
             Err(damage) => damage,
         };
         see(Step::Damage(path, number, damage.clone()));

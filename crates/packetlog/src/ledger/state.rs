@@ -21,6 +21,11 @@ pub(crate) struct FileEntry {
 }
 
 impl FileEntry {
+    /// One that is older than the ledger.
+    pub(crate) const fn earlier(chunks: u64, packets: u64, end: u64) -> Self {
+        Self { chunks, packets, end, earlier_end: end, digest: [0; 32] }
+    }
+
     /// Adds a chunk.
     pub(crate) fn add(&mut self, chunk: &ChunkEntry) {
         self.chunks = self.chunks.saturating_add(1);
@@ -77,14 +82,7 @@ impl LedgerState {
                 }
             }
             Entry::Earlier { file, chunks, end, packets } => {
-                let known = FileEntry {
-                    chunks: *chunks,
-                    packets: *packets,
-                    end: *end,
-                    earlier_end: *end,
-                    digest: Digest::default(),
-                };
-                self.files.insert(file.clone(), known);
+                self.files.insert(file.clone(), FileEntry::earlier(*chunks, *packets, *end));
             }
             Entry::Delete { file, cause, packets, bytes } => {
                 self.files.remove(file);
@@ -95,7 +93,6 @@ impl LedgerState {
                 }
             }
             Entry::Account { text } => self.account.clone_from(text),
-            Entry::Omitted { records } => self.omitted = self.omitted.saturating_add(*records),
             Entry::Mode { .. } | Entry::Unknown => {}
         }
     }

@@ -1,5 +1,6 @@
 //! What is in a log and not in its ledger, or the other way round, is recorded when it is found.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
@@ -21,10 +22,10 @@ pub(crate) fn adopt(journal: &mut Journal, files: &[LogFile]) -> Result<(), LogE
         let wrong = |error| LogError::new(&file.path, error);
         adopt_file(journal, file, is_new).map_err(wrong)?;
     }
-    let is_there = |name: &str| files.iter().any(|file| file.name.stem() == name);
+    let there: BTreeSet<String> = files.iter().map(|file| file.name.stem()).collect();
     let known = journal.state().files.iter();
     let gone: Vec<_> = known
-        .filter(|(name, _)| !is_there(name))
+        .filter(|(name, _)| !there.contains(*name))
         .map(|(name, file)| (name.clone(), file.packets, file.end))
         .collect();
     for (file, packets, bytes) in gone {

@@ -55,16 +55,22 @@ fn of_file(path: PathBuf, fault: ChunkFault) -> LogFault {
     LogFault { path, offset: 0, len: 0, fault }
 }
 
-/// The outcome of every packet of a log with these files.
-pub(crate) fn account_of(folder: &Path, files: &[LogFile]) -> Account {
-    match account::read(folder) {
-        Ok(account::AccountSlot::Whole(mut account, _)) => {
-            account.settle(files.iter());
-            *account
-        }
-        // What cannot be read is as good as none; whoever opens the log is told so.
-        _ => Account::of_files(files.iter()),
-    }
+/// The outcome of every packet of a log with these files: its account, or what the ledger
+/// `recorded` of it if the account is missing, damaged or has less. Else the totals and losses of
+/// files that are gone would be forgotten for good.
+pub(crate) fn account_of(folder: &Path, files: &[LogFile], recorded: &str) -> Account {
+    let recorded = Account::parse(recorded).filter(|recorded| *recorded != Account::default());
+    let is_short =
+        recorded.as_ref().is_some_and(|recorded| account::shortfall(folder, recorded).is_some());
+    let whole = match account::read(folder) {
+        _ if is_short => recorded,
+        Ok(account::AccountSlot::Whole(account, _)) => Some(*account),
+        // What cannot be read is as good as none: opening the log reports it.
+        _ => None,
+    };
+    let Some(mut account) = whole else { return Account::of_files(files.iter()) };
+    account.settle(files.iter());
+    account
 }
 
 impl Log {

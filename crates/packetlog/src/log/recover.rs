@@ -97,10 +97,7 @@ pub fn recover(folder: &Path) -> Result<RecoveryReport, LogError> {
         let access = Access::of_folder(folder);
         let mut journal = Journal::open(folder, access, ledger_len_max(None)).map_err(wrong)?;
         adopt(&mut journal, &open_files(folder)?)?;
-        journal.sync();
-        if let Some(error) = journal.take_error() {
-            return Err(wrong(error));
-        }
+        journal.sync().map_err(wrong)?;
     }
     Ok(recovered)
 }

@@ -160,13 +160,8 @@ impl Log {
         let Ok(Some((head, state))) = scan_newest(&self.folder) else { return (account, None) };
         let recorded = Account::parse(&state.account);
         // Read again: a running recorder may have added to both.
-        let account_fault = match (account::read(&self.folder), &recorded) {
-            (Ok(account::AccountSlot::Whole(account, _)), Some(recorded)) => {
-                account.falls_short_of(recorded)
-            }
-            (Ok(account::AccountSlot::Whole(..)), None) => None,
-            _ => Some(String::from("missing or damaged")),
-        };
+        let shortfall = |recorded| account::shortfall(&self.folder, recorded);
+        let account_fault = recorded.as_ref().and_then(shortfall);
         let account = if account_fault.is_some() { recorded } else { account };
         let deleted = Deletion::ALL.iter().zip(state.deleted);
         let deleted = deleted.map(|(&cause, [files, packets, _])| (cause, files, packets));

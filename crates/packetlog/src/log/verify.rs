@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::LogError;
 use super::file::LogFile;
-use crate::account::{self, Account, AccountSlot};
+use crate::account::{self, Account};
 use crate::file_name::{FileName, file_names};
 use crate::index::{IndexRecord, Trailer};
 use crate::ledger::{
@@ -115,7 +115,7 @@ impl fmt::Display for Finding {
             Self::Added(place) => write!(f, "{place}: a block that no recorder recorded"),
             Self::Summed(place) => write!(f, "{place}: blocks were changed, removed or added"),
             Self::Stray(place) => write!(f, "{place}: no block"),
-            Self::Account(text) => write!(f, "account: {text}; `stats` takes the ledger's totals"),
+            Self::Account(text) => write!(f, "account: {text}"),
         }
     }
 }
@@ -177,6 +177,7 @@ impl Reading {
                     Damage::NoRecord => "no record of a ledger",
                     Damage::Hash => "its hash is wrong: this record was changed",
                     Damage::Gap => "records before it are missing",
+                    Damage::TooLong => "longer than any record that is read",
                 };
                 report.findings.push(Finding::Ledger { path: path.to_owned(), line, what });
             }
@@ -195,8 +196,10 @@ impl Reading {
                 report.findings.push(Finding::Rewritten(*anchor));
             }
         }
+        self.compare_account(head.number, entry, report);
         match entry {
-            Entry::Segment(state) if self.is_gap => {
+            // Records that were omitted are in the sums alone.
+            Entry::Segment(state) if self.is_gap || state.omitted > self.state.omitted => {
                 self.base.clone_from(&state.files);
                 self.chunks.clear();
                 self.is_gap = false;
@@ -210,10 +213,7 @@ impl Reading {
                 self.chunks.entry(chunk.file.clone()).or_default().push(chunk.clone());
             }
             Entry::Earlier { file, chunks, end, packets } => {
-                let (chunks, end, packets) = (*chunks, *end, *packets);
-                let known =
-                    FileEntry { chunks, packets, end, earlier_end: end, ..FileEntry::default() };
-                self.base.insert(file.clone(), known);
+                self.base.insert(file.clone(), FileEntry::earlier(*chunks, *packets, *end));
             }
             Entry::Delete { file, cause, packets, .. } => {
                 self.base.remove(file);
@@ -226,6 +226,21 @@ impl Reading {
             _ => {}
         }
         self.state.apply(entry);
+    }
+
+    /// Totals only grow, over all recorders of a log.
+    fn compare_account(&self, number: u64, entry: &Entry, report: &mut VerifyReport) {
+        let (Entry::Start { account: text, .. }
+        | Entry::Stop { account: text }
+        | Entry::Account { text }) = entry
+        else {
+            return;
+        };
+        let before = Account::parse(&self.state.account);
+        let why = Account::parse(text).zip(before).and_then(|(now, before)| {
+            now.falls_short_of(&before).map(|why| format!("{why}, at record {number}"))
+        });
+        report.findings.extend(why.map(Finding::Account));
     }
 }
 
@@ -275,10 +290,20 @@ pub fn head(folder: &Path) -> Result<Option<Head>, LogError> {
 /// Compares the files that are there with those that are recorded.
 fn files(folder: &Path, read: &Reading, report: &mut VerifyReport) -> Result<(), LogError> {
     let names = file_names(folder).map_err(|error| LogError::new(folder, error))?;
+    let there: BTreeMap<String, &FileName> = names.iter().map(|name| (name.stem(), name)).collect();
+    // A recorder that did not end may have written last to the newest file of each priority.
+    let mut newest = BTreeMap::new();
+    for name in read.state.files.keys().filter_map(|name| FileName::parse(name)) {
+        let number = newest.entry(name.priority).or_insert(name.number);
+        *number = name.number.max(*number);
+    }
+    let is_open = |name: &FileName| {
+        let is_newest = newest.get(&name.priority).is_none_or(|newest| name.number >= *newest);
+        !read.state.is_stopped && is_newest
+    };
     for (name, known) in &read.state.files {
         report.files += 1;
-        let is_there = |there: &&FileName| there.stem() == *name;
-        let Some(there) = names.iter().find(is_there) else {
+        let Some(there) = there.get(name) else {
             let (file, packets) = (name.clone(), known.packets);
             report.findings.push(Finding::Missing { file, packets });
             continue;
@@ -287,23 +312,15 @@ fn files(folder: &Path, read: &Reading, report: &mut VerifyReport) -> Result<(),
             name: there,
             base: read.base.get(name).cloned().unwrap_or_default(),
             entries: read.chunks.get(name).map_or(&[], Vec::as_slice),
-            is_open: !read.state.is_stopped && is_newest(there, &read.state),
+            is_open: is_open(there),
         };
         check.run(folder, report);
     }
-    for there in names.iter().filter(|there| !read.state.files.contains_key(&there.stem())) {
-        let is_open = !read.state.is_stopped && is_newest(there, &read.state);
-        Check { name: there, base: FileEntry::default(), entries: &[], is_open }
+    for (_, name) in there.iter().filter(|(name, _)| !read.state.files.contains_key(*name)) {
+        Check { name, base: FileEntry::default(), entries: &[], is_open: is_open(name) }
             .run(folder, report);
     }
     Ok(())
-}
-
-/// Whether a recorder that did not end may have written to a file last: no later one of its
-/// priority is recorded.
-fn is_newest(name: &FileName, state: &LedgerState) -> bool {
-    let mut others = state.files.keys().filter_map(|other| FileName::parse(other));
-    !others.any(|other| other.priority == name.priority && other.number > name.number)
 }
 
 /// A file to compare.
@@ -432,13 +449,9 @@ fn keys_are_right(file: &LogFile, record: &IndexRecord) -> bool {
 /// The account may only have more than the ledger.
 fn account(folder: &Path, state: &LedgerState, report: &mut VerifyReport) {
     let Some(recorded) = Account::parse(&state.account) else { return };
-    let why = match account::read(folder) {
-        Ok(AccountSlot::Whole(account, _)) => account.falls_short_of(&recorded),
-        Ok(AccountSlot::None) => Some(String::from("removed")),
-        Ok(AccountSlot::Damaged) => Some(String::from("damaged")),
-        Err(error) => Some(error.to_string()),
-    };
-    report.findings.extend(why.map(Finding::Account));
+    let why = account::shortfall(folder, &recorded);
+    let of_file = |why| Finding::Account(format!("{why}; `stats` takes the ledger's totals"));
+    report.findings.extend(why.map(of_file));
 }
 
 /// Files that a recorder deleted meanwhile are not missing.

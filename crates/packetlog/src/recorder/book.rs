@@ -73,6 +73,11 @@ impl Book {
         self.file.as_ref().map_or(0, AccountFile::file_len)
     }
 
+    /// Waits until the disk has what was written last.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), AccountFile::sync)
+    }
+
     fn name(&self, class: u16) -> String {
         self.names.get(usize::from(class)).map_or(UNKNOWN, String::as_str).to_owned()
     }

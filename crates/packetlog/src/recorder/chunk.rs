@@ -13,6 +13,9 @@ use crate::reasons::Reason;
 
 /// Rows that a trailer and what fills its chunk up have room for.
 const ROW_COUNT_MAX: usize = 840;
+/// Bytes of a reason, about, and of what else belongs to a chunk.
+const REASON_LEN: usize = 160;
+const SIDE_LEN: usize = 2 << 10;
 /// Level of zstd for the columns of compact blocks: higher ones cost more than they save.
 const COLUMN_LEVEL: i32 = 1;
 
@@ -132,6 +135,13 @@ impl Chunk {
         self.first_ns = self.first_ns.min(ns);
         self.last_ns = self.last_ns.max(ns);
         true
+    }
+
+    /// Bytes that its hashes, its record, its reasons and their file's head take at most, and the
+    /// account of its log.
+    pub(super) fn side_len(&self) -> u64 {
+        let hashes = self.keys.hosts.len() + self.keys.flows.len();
+        (hashes * size_of::<u32>() + self.reasons.len() * REASON_LEN + SIDE_LEN) as u64
     }
 
     /// Puts its packets into a compact block, where the log is to have those.

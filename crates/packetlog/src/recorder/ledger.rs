@@ -68,9 +68,9 @@ impl Ledger {
         })
     }
 
-    /// Bytes of the ledger.
-    pub(super) fn bytes(&self) -> u64 {
-        self.journal.bytes()
+    /// Bytes that the ledger may come to have: what grows is not to drive files out.
+    pub(super) fn bytes_max(&self) -> u64 {
+        self.journal.bytes_max()
     }
 }
 
@@ -91,9 +91,24 @@ impl Writer {
         RecorderState::set(&self.state.ledger_records, self.ledger.journal.head().number);
         RecorderState::set(&self.state.ledger_omitted, self.ledger.journal.omitted());
         if let Some(error) = self.ledger.journal.take_error() {
-            let folder = self.options.folder.display();
-            self.state.note_error(format!("{folder}: ledger: {error}"));
+            self.note_ledger_error(&error);
         }
+    }
+
+    fn note_ledger_error(&self, error: &io::Error) {
+        let folder = self.options.folder.display();
+        self.state.note_error(format!("{folder}: ledger: {error}"));
+    }
+
+    /// Whether the disk has all records. The account is there before, since it never has less.
+    pub(super) fn sync_ledger(&mut self) -> bool {
+        // Without an account the ledger is what is left of it.
+        let account = self.book.sync();
+        let ledger = self.ledger.journal.sync();
+        for error in [&account, &ledger].into_iter().filter_map(|synced| synced.as_ref().err()) {
+            self.note_ledger_error(error);
+        }
+        ledger.is_ok()
     }
 
     /// A recorder starts.
@@ -107,7 +122,7 @@ impl Writer {
     pub(super) fn record_stop(&mut self) {
         let account = self.account_now().text();
         self.record(&Entry::Stop { account });
-        self.ledger.journal.sync();
+        self.sync_ledger();
         self.anchor(true);
     }
 
@@ -151,22 +166,27 @@ impl Writer {
             self.ledger.recorded_at = self.ledger.journal.head().number;
         }
         if sync {
-            self.ledger.journal.sync();
+            self.sync_ledger();
         }
         self.anchor(false);
     }
 
-    /// Appends the head of the ledger to the file of heads.
+    /// Appends the head of the ledger to the file of heads, once the disk has all records before
+    /// it: else a power cut would look like records that a user removed.
     fn anchor(&mut self, is_now: bool) {
         let now = (self.clock)();
         let head = self.ledger.journal.head();
-        let time = Timestamp::from_ns(self.ledger.journal.state().last_ns);
         let Some(anchor) = &mut self.ledger.anchor else { return };
         let is_time = is_now || now.saturating_sub(anchor.written) >= ANCHOR_PERIOD;
         if head.number == anchor.number || !is_time {
             return;
         }
         anchor.written = now;
+        if !self.sync_ledger() {
+            return;
+        }
+        let time = Timestamp::from_ns(self.ledger.journal.state().last_ns);
+        let Some(anchor) = &mut self.ledger.anchor else { return };
         // A head that a full disk cut in two is none; the next has spaces around it again.
         let line = format!("{time} wirelens packetlog {head}\n");
         match anchor.file.write_all(line.as_bytes()).and_then(|()| anchor.file.sync_data()) {

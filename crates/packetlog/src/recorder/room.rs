@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use packet::Span;
 
-use super::files::{ClosedFile, delete_files};
+use super::files::{ClosedFile, Series, delete_files};
 use super::options::WhenFull;
 use super::state::RecorderState;
 use super::writer::Writer;
@@ -66,7 +66,8 @@ impl Writer {
     pub(super) fn make_room(&mut self, index: usize, len: u64) -> Result<(), Cause> {
         let Some(max) = self.options.keep_bytes_max else { return Ok(()) };
         while self.log_bytes().saturating_add(len) > max {
-            if self.options.when_full == WhenFull::Stop || !self.overwrite_one(index) {
+            let may_overwrite = self.options.when_full == WhenFull::OverwriteUnimportant;
+            if !may_overwrite || !(self.overwrite_one(index) || self.overwrite_open(index)) {
                 if self.failing != Some(Cause::LogFull) {
                     let text = format!("the log has reached its maximum of {max} bytes");
                     self.state.count_error(Cause::LogFull, text);
@@ -90,15 +91,32 @@ impl Writer {
         false
     }
 
+    /// Closes the open file of the lowest priority, at most that of the series `index`, and deletes
+    /// it: else a class that never has a closed file would keep its oldest packets and lose all new
+    /// ones.
+    fn overwrite_open(&mut self, index: usize) -> bool {
+        let mut up_to = self.series.iter().take(index.saturating_add(1));
+        let is_used = |series: &Series| series.open.as_ref().is_some_and(|file| file.end > 0);
+        let Some(lowest) = up_to.position(is_used) else { return false };
+        self.settle_all();
+        self.close(lowest);
+        self.overwrite_one(lowest)
+    }
+
     fn delete(&mut self, index: usize, file: &ClosedFile, cause: Deletion) {
         let was_there = {
             let replacing = Arc::clone(&self.replacing);
             let _held = replacing.lock();
             let was_there = self.is_there(file);
             let cause = if was_there { cause } else { Deletion::Gone };
-            // First the record: a file is never missing without one.
+            // First the record, down to the disk: a file is never missing without one.
             self.record_deletion(&file.name, &file.rows, cause);
+            let is_recorded = self.sync_ledger();
             delete_files(&self.options.folder, &file.name);
+            if !is_recorded {
+                // A disk without room even for this may have it now.
+                self.sync_ledger();
+            }
             was_there
         };
         if !was_there && file.is_own {
@@ -117,7 +135,7 @@ impl Writer {
 
     fn log_bytes(&self) -> u64 {
         let open = self.series.iter().filter_map(|series| series.open.as_ref());
-        let bytes = self.closed_bytes.saturating_add(self.ledger.bytes());
+        let bytes = self.closed_bytes.saturating_add(self.ledger.bytes_max());
         open.fold(bytes, |sum, file| sum.saturating_add(file.bytes()))
     }
 

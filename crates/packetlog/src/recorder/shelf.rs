@@ -38,7 +38,7 @@ pub(super) fn read(
     let mut journal = Journal::open(folder, access, ledger_len).map_err(wrong)?;
     let was_stopped = journal.is_new() || journal.state().is_stopped;
     adopt(&mut journal, &files)?;
-    let account = account_of(folder, &files);
+    let account = account_of(folder, &files, &journal.state().account);
     let mut closed_bytes = 0_u64;
     for file in &files {
         let name = &file.name;

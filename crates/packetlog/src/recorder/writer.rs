@@ -323,11 +323,11 @@ impl Writer {
         if chunk.packets > 0 {
             self.expire(index, chunk.first_ns);
         }
-        self.make_room(index, len as u64)?;
         if self.is_over(index, chunk, len) {
             self.settle_all();
             self.close(index);
         }
+        self.make_room(index, (len as u64).saturating_add(chunk.side_len()))?;
         let first_ns = if chunk.packets == 0 { 0 } else { chunk.first_ns };
         loop {
             let Some(error) = self.open_next(index, first_ns) else { return Ok(()) };
@@ -422,7 +422,7 @@ impl Writer {
         }
     }
 
-    fn settle_all(&mut self) {
+    pub(super) fn settle_all(&mut self) {
         while !self.flights.is_empty() {
             self.settle_oldest();
         }

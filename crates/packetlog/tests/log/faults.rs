@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use packet::file::Section;
-use packetlog::log::{Log, Query, recover};
+use packetlog::log::{Log, Query, recover, verify};
 use packetlog::recorder::{
     Cause, Direct, Disk, PlainDisk, Recorder, RecorderOptions, RecorderReport, RecorderState,
     StoreOutcome, WhenFull,
@@ -172,6 +172,8 @@ fn a_full_disk_is_freed_of_what_is_unimportant() {
     assert_eq!(there.last(), Some(&19_999));
     let overwritten: u64 = state.overwritten().iter().map(|row| row.overwritten_packets).sum();
     assert_eq!(there.len() as u64 + overwritten, 20_000);
+    let report = verify(&folder, &[]).unwrap();
+    assert_eq!((report.findings, report.omitted), (vec![], 0), "what was deleted is recorded");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use packet::Span;
 use packet::file::Section;
-use packetlog::log::Query;
+use packetlog::log::{Log, Query};
 use packetlog::recorder::{Cause, ClassInfo, Recorder, RecorderOptions, WhenFull};
 
 use super::lab::*;
@@ -57,22 +57,44 @@ fn nothing_is_overwritten_by_what_is_less_important() {
         when_full: WhenFull::OverwriteUnimportant,
         ..options(folder.path())
     };
-    let (mut recorder, _) = begin(options);
-    let state = recorder.state();
     let scan = |number| Packet { class: 1, kept_len: u32::MAX, ..Packet::numbered(number) };
+    let (mut recorder, _) = begin(options.clone());
     for number in 0..3000 {
         store(&mut recorder, &scan(number), number);
     }
+    assert_eq!(recorder.finish().unwrap().lost, []);
+    // Scans made room for scans, and for nothing else.
+    let before = scans(folder.path());
+    assert!(before.contains(&2999) && before.len() > 1000, "{}", before.len());
+    let (mut recorder, _) = begin(options);
     for number in 3000..13_000 {
         store(&mut recorder, &Packet { class: 0, ..Packet::numbered(number) }, number);
     }
-    recorder.finish().unwrap();
-    assert!(state.lost(Cause::LogFull) > 0, "{:?}", state.last_error());
-    let overwritten = state.overwritten();
-    assert!(overwritten.iter().all(|row| row.class != 0 || row.overwritten_packets > 0));
-    // Scans made room for scans, and for nothing else.
-    let there = scans(folder.path());
-    assert!(there.contains(&2999) && there.len() > 1000, "{}", there.len());
+    let lost: u64 = recorder.finish().unwrap().lost.iter().map(|(_, lost)| lost).sum();
+    assert_eq!(scans(folder.path()), before);
+    let stats = Log::open(folder.path()).unwrap().stats();
+    let benign = stats.classes.iter().find(|class| class.name == "benign").unwrap().sums;
+    assert_eq!(benign.stored_packets + benign.overwritten_packets + lost, 10_000);
+    assert!(benign.overwritten_packets + lost > 5000, "{benign:?}");
+}
+
+#[test]
+fn a_small_log_of_one_class_keeps_its_newest_packets_and_its_maximum() {
+    for max in [200 << 10, 272 << 10, 400 << 10] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = RecorderOptions {
+            keep_bytes_max: Some(max),
+            when_full: WhenFull::OverwriteUnimportant,
+            ..options(folder.path())
+        };
+        let (mut recorder, _) = begin(options);
+        for number in 0..10_000 {
+            store(&mut recorder, &Packet { class: 0, ..Packet::numbered(number) }, number);
+        }
+        assert_eq!(recorder.finish().unwrap().lost, [], "{max}");
+        assert!(bytes(folder.path()) <= max, "{}", bytes(folder.path()));
+        assert_eq!(numbers(folder.path()).last(), Some(&9999), "{max}");
+    }
 }
 
 #[test]

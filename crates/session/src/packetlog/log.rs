@@ -253,6 +253,7 @@ pub fn loss(
     report: &RecorderReport,
     state: &RecorderState,
     was_cut: bool,
+    overwrites: bool,
 ) -> Option<LogError> {
     let (lost, kept) = (lost(report), kept(report));
     let folder = folder.display();
@@ -277,7 +278,7 @@ pub fn loss(
         ),
     };
     let most = report.lost.iter().max_by_key(|(_, count)| *count);
-    let hint = most.map_or("", |(cause, _)| hint(*cause));
+    let hint = most.map_or("", |(cause, _)| hint(*cause, overwrites));
     Some(LogError::error(format_args!(
         "{folder}: {lost} of {} packets that should be stored are lost ({}){last}{room}; {hint}",
         lost + kept,
@@ -286,11 +287,15 @@ pub fn loss(
 }
 
 /// What to try against a loss.
-const fn hint(cause: Cause) -> &'static str {
+const fn hint(cause: Cause, overwrites: bool) -> &'static str {
     match cause {
+        Cause::DiskFull if overwrites => "free some space, or give a folder on another disk",
         Cause::DiskFull => {
             "free some space, give a folder on another disk, or overwrite old files with \
              --when-full overwrite"
+        }
+        Cause::LogFull if overwrites => {
+            "give a larger --keep-bytes: packets of more important classes take all of it"
         }
         Cause::LogFull => "give a larger --keep-bytes, or --when-full overwrite",
         Cause::WriterBehind => "give more --blocks, a mode that stores less, or a faster disk",

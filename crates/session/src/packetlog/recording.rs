@@ -87,6 +87,7 @@ pub(super) struct Recording {
     clock: Clock,
     manager: Managing,
     socket: Socket,
+    overwrites: bool,
 }
 
 impl Ask {
@@ -131,7 +132,8 @@ impl Recording {
             ask;
         let RunOf { seed, progress, control, clock, is_live, tell, tell_recovered, tell_drift } =
             run;
-        settings.limits.overwrites |= files.when_full == WhenFull::Overwrite;
+        let overwrites = files.when_full == WhenFull::Overwrite;
+        settings.limits.overwrites |= overwrites;
         let table = desk::table(&settings, model.classes(), &mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
         // A name that cannot be written ends the run before there is a log.
@@ -191,6 +193,7 @@ impl Recording {
             clock,
             manager,
             socket,
+            overwrites,
         })
     }
 
@@ -250,7 +253,9 @@ impl Recording {
     /// # Errors
     /// [`LogError`]: the log could not be finished.
     pub(super) fn finish(self, was_cut: bool) -> Result<RecordingOutcome, LogError> {
-        let Self { pipeline, drift, desk, state, model, folder, manager, socket, .. } = self;
+        let Self {
+            pipeline, drift, desk, state, model, folder, manager, socket, overwrites, ..
+        } = self;
         drop(manager);
         drop(socket);
         let tally = pipeline.tally();
@@ -260,7 +265,18 @@ impl Recording {
         let report = book.recorder.finish().map_err(LogError::error)?;
         desk.event("end", log::report_json(&report));
         let (counts, drift) = (judge.counts(), drift.map(|state| state.counts()));
-        Ok(RecordingOutcome { tally, counts, drift, report, model, folder, state, desk, was_cut })
+        Ok(RecordingOutcome {
+            tally,
+            counts,
+            drift,
+            report,
+            model,
+            folder,
+            state,
+            desk,
+            was_cut,
+            overwrites,
+        })
     }
 }
 
@@ -277,6 +293,7 @@ pub(super) struct RecordingOutcome {
     state: Arc<RecorderState>,
     desk: Arc<Desk>,
     was_cut: bool,
+    overwrites: bool,
 }
 
 impl RecordingOutcome {
@@ -309,7 +326,7 @@ impl RecordingOutcome {
     /// # Errors
     /// [`LogError`]: packets or events are lost.
     pub(super) fn check_losses(&self) -> Result<(), LogError> {
-        match log::loss(&self.folder, &self.report, &self.state, self.was_cut) {
+        match log::loss(&self.folder, &self.report, &self.state, self.was_cut, self.overwrites) {
             Some(loss) => Err(loss),
             None => self.desk.events_complete(),
         }

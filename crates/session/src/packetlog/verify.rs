@@ -65,6 +65,7 @@ pub fn verified_lines(report: &VerifyReport, anchors: &[Head]) -> String {
             )
         }
         (0, None) => String::from("nothing was changed or removed, as far as the ledger shows"),
+        (1, _) => String::from("1 finding"),
         (count, _) => format!("{count} findings"),
     };
     let _ = writeln!(text, "{verdict}");
