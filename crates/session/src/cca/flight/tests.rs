@@ -101,7 +101,7 @@ fn each_packet_moves_time_once() {
     let (bytes, mut records) = frames(&[(0, false, 10, 100); 60]);
     // Every fifth packet sets the clock back by more than an epoch.
     for (at, record) in records.iter_mut().enumerate() {
-        let back = Span::from_seconds(200 * (at as i64 / 5));
+        let back = Span::from_seconds(200 * i64::try_from(at / 5).unwrap());
         record.timestamp = record.timestamp.minus(back);
     }
     let (mut reader, mut time) = (reader(), EventTime::new(STEP_BACK));
