@@ -95,10 +95,36 @@ def test_no_output_goes_through_a_link(tmp_path: Path, name: str) -> None:
     assert list((tmp_path / "real").iterdir())
 
 
-def test_what_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+def test_what_is_replaced_keeps_its_mode_unless_another_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").touch(0o644)
     assert run("top", tmp_path, "--force").status == 0
     assert modes(tmp_path)[0] == {0o644}
+    assert run("top", tmp_path, "--force", "--file-mode", "0600").status == 0
+    assert modes(tmp_path)[0] == {0o600}
+    (tmp_path / "rows.csv").chmod(0o4755)
+    assert run("top", tmp_path, "--force", "--no-jail").status == 0
+    assert modes(tmp_path)[0] == {0o644}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("mode", [0o666, 0o4777])
+def test_the_mode_of_another_users_file_is_not_taken_over(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "rows.csv"
+
+    def replaces() -> Ran:
+        file.unlink(missing_ok=True)
+        file.write_text("theirs")
+        os.chown(file, NOBODY, NOBODY)
+        file.chmod(mode)
+        return run("top", tmp_path, "--force", "--no-jail")
+
+    assert replaces().status == 0
+    assert (file.stat().st_uid, modes(tmp_path)[0]) == (0, {0o600})
+    tmp_path.chmod(0o1777)
+    os.chown(tmp_path, 1, 1)
+    ran = replaces()
+    assert ran.status in (1, 2) and "belongs to another user" in ran.stderr, ran.stderr
+    assert file.read_text() == "theirs"
 
 
 def test_pipes_and_devices_are_written_as_before(tmp_path: Path) -> None:

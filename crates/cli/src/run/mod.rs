@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     }
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
-    plan.run.file_mode.unwrap_or_else(FileMode::asked).ask();
+    FileMode::ask(plan.run.file_mode.or_else(FileMode::explicit));
     if arguments.test_alerts {
         return alerting::test(&plan.alerts);
     }
@@ -272,7 +272,7 @@ impl Beside {
 pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, String), Failure> {
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
-    plan.run.file_mode.unwrap_or_else(FileMode::asked).ask();
+    FileMode::ask(plan.run.file_mode.or_else(FileMode::explicit));
     plan.check_has_packets()?;
     let store = Store::new();
     plan.store = Some(Arc::clone(&store));
