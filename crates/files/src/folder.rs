@@ -47,6 +47,22 @@ pub fn is_of(path: &Path, owner: u32) -> bool {
     })
 }
 
+/// [`is_of`] of a file, its folder and all folders above, so that none of them can be exchanged. A
+/// folder where all users may put files, such as `/tmp`, may be above: entries are their owners'.
+/// The path has no links, as of [`fs::canonicalize`].
+#[must_use]
+pub fn is_path_of(path: &Path, owner: u32) -> bool {
+    const STICKY: u32 = 0o1000;
+    let is_sticky = |folder: &Path| {
+        let found = fs::symlink_metadata(folder);
+        found.is_ok_and(|found| {
+            found.mode() & STICKY != 0 && [owner, user(), 0].contains(&found.uid())
+        })
+    };
+    let mut parts = path.ancestors().enumerate();
+    parts.all(|(above, part)| is_of(part, owner) || above > 1 && is_sticky(part))
+}
+
 /// Whether a file belongs to this process's user.
 #[must_use]
 pub fn is_ours(found: &Metadata) -> bool {
