@@ -37,8 +37,7 @@ fn create_lock(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(bits(OFlags::PATH | OFlags::DIRECTORY));
     let folder = options.open(folder_of(path))?;
-    let flags =
-        OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = openat(&folder, name, flags, Mode::from_raw_mode(FileMode::OWNER.file()))?;
     let owner = folder.metadata()?;
     if user() == 0 && owner.uid() != 0 {

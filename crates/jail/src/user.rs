@@ -53,7 +53,9 @@ pub fn change_user(name: &str) -> Result<(), UserError> {
     let (text, user, group) = found(name)?;
     match sys::user() {
         ours if ours == user => Ok(()),
-        0 => sys::change_user(&text, user, group).map_err(|error| UserError::Refused(owned(), error)),
+        0 => {
+            sys::change_user(&text, user, group).map_err(|error| UserError::Refused(owned(), error))
+        }
         _ => Err(UserError::NotAllowed(owned())),
     }
 }
