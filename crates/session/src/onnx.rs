@@ -65,8 +65,8 @@ pub fn library(host: &Host, environment: Environment) -> Result<Library, OnnxErr
     Library::load(&path)
 }
 
-/// The first library that may be loaded, and the first that may not. The one to load is named by its
-/// real path, so that what is loaded is what was looked at.
+/// The first library that may be loaded, by its real path, so that what is loaded is what was
+/// looked at; and the first that may not.
 fn split(found: impl Iterator<Item = PathBuf>, owner: u32) -> (Option<PathBuf>, Option<PathBuf>) {
     let mut others = None;
     for path in found {
