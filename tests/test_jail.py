@@ -380,3 +380,11 @@ def test_settings_name_a_user_for_interfaces_alone(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(text)
     ran = wirelens("run", "-c", "run.toml", "--check", cwd=tmp_path)
     assert ran.status == 2 and "has no effect without an interface" in ran.stderr, ran.stderr
+    # Captures in place of the interface of a service need no rights to give up.
+    text = text.replace(f'read = "{DEMO}"', 'interface = "lo"')
+    (tmp_path / "run.toml").write_text(text)
+    ran = wirelens("run", "-c", "run.toml", "-r", DEMO, cwd=tmp_path)
+    assert ran.status == 0 and (tmp_path / "x.csv").exists(), ran.stderr
+    (tmp_path / "run.toml").write_text(text.replace('"nobody"', '"no-such-user"'))
+    ran = wirelens("run", "-c", "run.toml", "--check", cwd=tmp_path)
+    assert ran.status == 2 and "no such user" in ran.stderr, ran.stderr

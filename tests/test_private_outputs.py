@@ -6,12 +6,14 @@ import fcntl
 import os
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from command import DEMO, ENVIRONMENT, PROGRAM, Ran, wirelens
+from wirelens import written
 
 NOBODY = 65534
 # The words of each command that writes files on captures, and the option that names one.
@@ -95,21 +97,75 @@ def test_no_output_goes_through_a_link(tmp_path: Path, name: str) -> None:
     assert list((tmp_path / "real").iterdir())
 
 
-def test_what_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
+def test_what_is_replaced_keeps_its_mode_unless_another_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").touch(0o644)
     assert run("top", tmp_path, "--force").status == 0
     assert modes(tmp_path)[0] == {0o644}
+    assert run("top", tmp_path, "--force", "--file-mode", "0600").status == 0
+    assert modes(tmp_path)[0] == {0o600}
+    (tmp_path / "rows.csv").chmod(0o4755)
+    assert run("top", tmp_path, "--force", "--no-jail").status == 0
+    assert modes(tmp_path)[0] == {0o644}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("mode", [0o666, 0o4777])
+def test_the_mode_of_another_users_file_is_not_taken_over(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "rows.csv"
+
+    def replaces() -> Ran:
+        file.unlink(missing_ok=True)
+        file.write_text("theirs")
+        os.chown(file, NOBODY, NOBODY)
+        file.chmod(mode)
+        return run("top", tmp_path, "--force", "--no-jail")
+
+    assert replaces().status == 0
+    assert (file.stat().st_uid, modes(tmp_path)[0]) == (0, {0o600})
+    tmp_path.chmod(0o1777)
+    os.chown(tmp_path, 1, 1)
+    ran = replaces()
+    assert ran.status in (1, 2) and "belongs to another user" in ran.stderr, ran.stderr
+    assert file.read_text() == "theirs"
 
 
 def test_pipes_and_devices_are_written_as_before(tmp_path: Path) -> None:
     plain = wirelens("top", "-r", DEMO, "--format", "csv").stdout
-    assert run("top", tmp_path, "--format", "csv", to="/dev/stdout").stdout == plain
-    assert run("top", tmp_path, "--format", "csv", to="/dev/fd/1").stdout == plain
-    assert run("top", tmp_path, "--format", "csv", to="/dev/null").status == 0
+    for to in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/null"):
+        ran = run("top", tmp_path, "--format", "csv", to=to)
+        assert (ran.status, ran.stdout) == (0, "" if to == "/dev/null" else plain)
+        assert "jail:" not in ran.stderr, ran.stderr
+    piped = '"$1" top -r "$2" --format csv -o >(cat >&3) 3>&1 >/dev/null; wait $!'
+    command = ["bash", "-c", piped, "bash", PROGRAM, DEMO]
+    ran = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=20)
+    assert (ran.returncode, ran.stdout) == (0, plain) and "jail:" not in ran.stderr, ran.stderr
     os.mkfifo(tmp_path / "fifo")
     with subprocess.Popen(["cat", tmp_path / "fifo"], stdout=subprocess.PIPE) as reader:
-        assert run("top", tmp_path, "--format", "csv", to="fifo").status == 0
+        ran = run("top", tmp_path, "--format", "csv", to="fifo")
+        assert ran.status == 0 and "jail:" not in ran.stderr, ran.stderr
         assert reader.communicate(timeout=20)[0] == plain
+
+
+# Files cannot be made in /proc, so that nothing is replaced there if the code is wrong.
+@pytest.mark.parametrize("to", ["/proc/self/fd/1", "/dev/fd/1", "/proc/self/../self/fd/1"])
+@pytest.mark.parametrize("function", ["rows", "data"])
+def test_python_adds_to_a_file_that_is_standard_output(
+    tmp_path: Path, to: str, function: str
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("before ")
+    code = f"written.check(Path({to!r})); written.{function}(Path({to!r}), b'after')"
+    code = f"from pathlib import Path; from wirelens import written; {code}"
+    with file.open("ab") as output:
+        subprocess.run([sys.executable, "-c", code], stdout=output, check=True)
+    assert file.read_text() == "before after"
+
+
+def test_paths_of_descriptors_are_known_exactly() -> None:
+    known = {"/dev/stdout": 1, "/dev/stderr": 2, "/dev/fd/7": 7, "/dev/../dev/stdout": 1}
+    others = dict.fromkeys(("/dev/null", "/dev/fd", "/dev/fd/x", "/dev/shm/rows", "stdout"))
+    for path, number in {**known, **others}.items():
+        assert written.descriptor(Path(path)) == number, path
 
 
 @pytest.mark.parametrize("mode", ["600 ", "0666", "0755", "640x", "u=rw"])
@@ -122,11 +178,16 @@ def test_permissions_that_make_no_sense_are_refused(tmp_path: Path, mode: str) -
     assert ran.status == 2 and "wanted permissions" in ran.stderr, ran.stderr
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+# A report always has a file, and these need one for options of their own.
+NEED_A_FILE = ("report", "flows partition", "flows rotated")
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NEED_A_FILE])
 def test_permissions_without_a_file_are_refused(name: str) -> None:
-    if name != "report":
-        ran = wirelens(name.split()[0], "-r", DEMO, *COMMANDS[name][0], "--file-mode", "0640")
-        assert ran.status == 2 and "required" in ran.stderr, ran.stderr
+    words = (name.split()[0], "-r", DEMO, *COMMANDS[name][0])
+    ran = wirelens(*words, "--file-mode", "0640")
+    assert ran.status == 2 and "required" in ran.stderr, ran.stderr
+    assert "--file-mode <MODE>" in ran.stderr, ran.stderr
 
 
 SETTINGS = f"""
@@ -245,6 +306,7 @@ def test_a_file_of_another_user_in_a_shared_folder_takes_no_alerts(tmp_path: Pat
     text = SETTINGS.replace('to = "alerts.jsonl"', 'to = "shared/alerts.jsonl"')
     (tmp_path / "wirelens.toml").write_text(text)
     ran = wirelens("run", "-c", "wirelens.toml", "--check", cwd=tmp_path)
+    assert ran.status == 0, ran.stderr
     ran = wirelens("run", "-c", "wirelens.toml", cwd=tmp_path)
     assert ran.status != 0 and "belongs to another user" in ran.stderr, ran.stderr
     assert theirs.read_text() == ""

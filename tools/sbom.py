@@ -42,12 +42,16 @@ def sha256(path: Path) -> list[dict[str, str]]:
 
 def package(kind: str, name: str, version: str, **more: Any) -> Component:
     """A package of a registry."""
-    purl = f"pkg:{kind}/{name}@{version}"
+    # The scope of a package of npm begins with the character that precedes a version.
+    purl = f"pkg:{kind}/{name.replace('@', '%40')}@{version}"
     said = {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
     return said | more
 
 
-def licensed(expression: str) -> list[dict[str, str]]:
+def licensed(expression: str | None, file: str | None = None) -> list[dict[str, Any]]:
+    """An expression, or the name of the file in which a package without one has its licence."""
+    if expression is None:
+        return [{"license": {"name": file or "not stated"}}]
     # As old packages write a choice.
     return [{"expression": re.sub(r" ?/ ?", " OR ", expression)}]
 
@@ -61,7 +65,8 @@ def crates(metadata: dict[str, Any]) -> Iterator[Component]:
             raise SystemExit(f"sbom: {one['id']}: not from a registry; wanted: a crate with a hash")
         name, version = one["name"], one["version"]
         digest = hashes("SHA-256", sums[name, version])
-        yield package("cargo", name, version, hashes=digest, licenses=licensed(one["license"]))
+        licence = licensed(one["license"], one.get("license_file"))
+        yield package("cargo", name, version, hashes=digest, licenses=licence)
 
 
 def page() -> Iterator[Component]:

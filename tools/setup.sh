@@ -209,7 +209,7 @@ make_venv() {
   fi
 }
 
-# Installs a list of pinned packages once; a changed list is installed anew. Every file has to have a
+# Installs a list of pinned packages once; a changed list is installed again. Every file has to have a
 # hash of the list, and none is built: no code of a package runs when it is installed.
 install_python() {
   local list=tools/requirements-$1.txt stamp=$VENV/requirements-$1.sha256

@@ -7,6 +7,7 @@ is full names nothing.
 import contextlib
 import errno
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from wirelens.errors import OutputError, OutputExistsError, WirelensError
 
 # Less than a block would fit where a file has no more room than its own last block.
 _PROBE_BYTES = 65_536
+_DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|(stdout)|(stderr))|/proc/self/fd/(\d+)")
 _HINTS = {
     errno.ENOSPC: "free some space, or write to another disk",
     errno.EDQUOT: "free some space, or write to another disk",
@@ -63,7 +65,9 @@ def check(*outputs: Path | None) -> None:
         Naming the first that cannot be written.
     """
     for path in outputs:
-        if path is None or (path.exists() and not path.is_file() and not path.is_dir()):
+        if path is None or descriptor(path) is not None:
+            continue  # it is open
+        if path.exists() and not path.is_file() and not path.is_dir():
             continue  # a pipe or device has no folder to try
         with naming(path):
             with tempfile.TemporaryFile(dir=_nearest(path)) as probe:
@@ -94,6 +98,19 @@ def private(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, flags, 0o600), "wb")
 
 
+def descriptor(path: Path) -> int | None:
+    """The descriptor that a path refers to, such as 1 of `/dev/stdout`.
+
+    Such a path is a link. Where its descriptor is a regular file, giving that name to another file
+    would replace the link, for all programs of the machine.
+    """
+    found = _DESCRIPTOR.fullmatch(os.path.normpath(path.absolute()))
+    if found is None:
+        return None
+    number, output, error, own = found.groups()
+    return 1 if output else 2 if error else int(number or own)
+
+
 def rows(path: Path, content: bytes) -> None:
     """Writes a file of rows: private, unless it is there and says otherwise.
 
@@ -102,8 +119,7 @@ def rows(path: Path, content: bytes) -> None:
     OutputError
         If it cannot be written, or is a symbolic link; what stood there before stays.
     """
-    is_descriptor = path.as_posix().startswith(("/dev/", "/proc/self/fd/"))
-    if path.is_symlink() and not is_descriptor:
+    if path.is_symlink() and descriptor(path) is None:
         raise OutputError(
             f"`{path}` is a symbolic link to `{path.readlink()}`, and no output goes through a "
             "link; name that file itself, or remove the link"
@@ -112,8 +128,8 @@ def rows(path: Path, content: bytes) -> None:
     def fresh(partial: Path) -> BinaryIO:
         partial.unlink(missing_ok=True)
         file = private(partial)
-        if path.exists():
-            os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
+        if path.exists() and (before := path.stat()).st_uid == os.geteuid():
+            os.fchmod(file.fileno(), before.st_mode & 0o666)
         return file
 
     _whole(path, content, fresh)
@@ -141,6 +157,11 @@ def data(path: Path, content: bytes) -> None:
 def _whole(path: Path, content: bytes, begin: Callable[[Path], BinaryIO]) -> None:
     """Writes a file under a partial name that `begin` opens, and names it when it is complete."""
     with naming(path):
+        if (number := descriptor(path)) is not None:
+            # Opened again, a file would be written from its beginning.
+            with os.fdopen(os.dup(number), "wb") as file:
+                file.write(content)
+            return
         if path.exists() and not path.is_file():
             path.write_bytes(content)
             return

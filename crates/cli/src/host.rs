@@ -17,7 +17,7 @@ pub(crate) fn own() -> Host {
 
 /// The checkout in which a program was built, which is the folder above its `target`, if it belongs
 /// to the owner of the program. No other folder above is looked at: programs are run from there,
-/// and in `/tmp`, or above a home, anybody may have put some.
+/// and in `/tmp`, or above a home, other users may have put some.
 pub(crate) fn checkout(program: &Path) -> Option<PathBuf> {
     let owner = fs::metadata(program).ok()?.uid();
     let target = program.ancestors().skip(1).find(|folder| folder.ends_with("target"))?;

@@ -84,7 +84,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command = Arguments::command().next_line_help(is_narrow);
     let parsed = command.try_get_matches_from(&words);
     let understood = parsed.and_then(|matches| {
-        file_mode(&matches).unwrap_or(FileMode::OWNER).ask();
+        FileMode::ask(file_mode(&matches));
         Arguments::from_arg_matches(&matches)
     });
     let status = match understood {

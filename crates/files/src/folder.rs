@@ -1,6 +1,6 @@
 //! Folders.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -33,7 +33,7 @@ fn create_one(folder: &Path, mode: FileMode) -> io::Result<()> {
 }
 
 /// The user of this process.
-fn user() -> u32 {
+pub(crate) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
@@ -47,13 +47,51 @@ pub fn is_of(path: &Path, owner: u32) -> bool {
     })
 }
 
-/// Refuses to write into what another user put in a folder such as `/tmp`: that user may read it.
-/// The kernel refuses the same where `fs.protected_regular` is 1, of files that it may create.
-pub(crate) fn check_owner(file: &File, path: &Path) -> io::Result<()> {
-    const STICKY_FOR_ALL: u32 = 0o1002;
-    let owner = file.metadata()?.uid();
+/// [`is_of`] of a file, its folder and all folders above, so that none of them can be exchanged. A
+/// folder where all users may put files, such as `/tmp`, may be above: entries are their owners'.
+/// The path has no links, as of [`fs::canonicalize`].
+#[must_use]
+pub fn is_path_of(path: &Path, owner: u32) -> bool {
+    const STICKY: u32 = 0o1000;
+    let is_sticky = |folder: &Path| {
+        let found = fs::symlink_metadata(folder);
+        found.is_ok_and(|found| {
+            found.mode() & STICKY != 0 && [owner, user(), 0].contains(&found.uid())
+        })
+    };
+    let mut parts = path.ancestors().enumerate();
+    parts.all(|(above, part)| is_of(part, owner) || above > 1 && is_sticky(part))
+}
+
+/// Whether a file belongs to this process's user.
+#[must_use]
+pub fn is_ours(found: &Metadata) -> bool {
+    found.uid() == user()
+}
+
+/// The folder of a file.
+pub(crate) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = fs::metadata(folder.unwrap_or(Path::new(".")))?;
+    folder.unwrap_or(Path::new("."))
+}
+
+/// [`check_owner`] of what has a name, before it is opened: opening a pipe waits for its reader. A
+/// link is left to be refused where it is opened.
+pub(crate) fn check_named(path: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    if found.is_symlink() { Ok(()) } else { check_owner(&found, path) }
+}
+
+/// Refuses to write into, or to replace, what another user put in a folder such as `/tmp`: that
+/// user may read it. The kernel refuses the same where `fs.protected_regular` is 1, of files that
+/// it may create.
+///
+/// # Errors
+/// A refusal, or what the system says of the folder.
+pub fn check_owner(found: &Metadata, path: &Path) -> io::Result<()> {
+    const STICKY_FOR_ALL: u32 = 0o1002;
+    let owner = found.uid();
+    let folder = fs::metadata(folder_of(path))?;
     let is_shared = folder.mode() & STICKY_FOR_ALL == STICKY_FOR_ALL;
     if !is_shared || owner == user() || owner == folder.uid() {
         return Ok(());

@@ -16,9 +16,9 @@ mod open;
 mod socket;
 mod stream;
 
-pub use folder::{create_folder, is_of};
+pub use folder::{check_owner, create_folder, is_of, is_ours, is_path_of};
 pub use lock::open_lock;
 pub use mode::FileMode;
 pub use open::{append, append_log, create, create_direct, open, open_to_write};
 pub use socket::listen;
-pub use stream::{descriptor, open_stream};
+pub use stream::{descriptor, is_descriptor, open_stream};

@@ -10,7 +10,9 @@ pub struct FileMode(u32);
 
 /// As umask(2), one value of the process: a call that forgets to ask for it makes a private file,
 /// while one that is handed a value from front end to disk can be handed the wrong one.
-static ASKED: AtomicU32 = AtomicU32::new(FileMode::OWNER.0);
+static ASKED: AtomicU32 = AtomicU32::new(NOT_ASKED);
+
+const NOT_ASKED: u32 = 0;
 
 /// The owner reads and writes; nothing is a program, and only owner and group change a file.
 const ALWAYS: u32 = 0o600;
@@ -25,12 +27,18 @@ impl FileMode {
     /// What the front end of this process asked for; [`OWNER`](Self::OWNER) if nothing.
     #[must_use]
     pub fn asked() -> Self {
-        Self(ASKED.load(Ordering::Relaxed))
+        Self::explicit().unwrap_or(Self::OWNER)
     }
 
-    /// Asks for it, for all files that are made from here on.
-    pub fn ask(self) {
-        ASKED.store(self.0, Ordering::Relaxed);
+    /// The same; none if it asked for nothing.
+    #[must_use]
+    pub fn explicit() -> Option<Self> {
+        Some(ASKED.load(Ordering::Relaxed)).filter(|mode| *mode != NOT_ASKED).map(Self)
+    }
+
+    /// Asks for it, or for nothing, for all files that are made from here on.
+    pub fn ask(mode: Option<Self>) {
+        ASKED.store(mode.map_or(NOT_ASKED, Self::file), Ordering::Relaxed);
     }
 
     /// Permissions of a file.

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::folder::check_owner;
+use crate::folder::{check_named, check_owner};
 use crate::{FileMode, descriptor};
 
 /// Programs that may come between our looking and our creating before we give up.
@@ -45,7 +45,7 @@ fn create_with(path: &Path, mode: FileMode, flags: OFlags) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file to add to its end, or makes it; a pipe or device is written as it comes.
+/// Opens a file to add to its end, or makes it; a pipe or device is written directly.
 ///
 /// # Errors
 /// What the system says; a link, and a file of another user where all users may put files.
@@ -66,8 +66,10 @@ pub fn append_log(path: &Path, mode: FileMode) -> io::Result<File> {
 
 fn append_with(path: &Path, mode: FileMode, flags: OFlags) -> io::Result<File> {
     for _ in 0..RACES_MAX {
-        match OpenOptions::new().append(true).custom_flags(bits(flags)).open(path) {
-            Ok(file) => return check_owner(&file, path).map(|()| file),
+        let mut options = OpenOptions::new();
+        options.append(true).custom_flags(bits(flags));
+        match check_named(path).and_then(|()| options.open(path)) {
+            Ok(file) => return check_owner(&file.metadata()?, path).map(|()| file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(refused(path, error)),
         }
@@ -129,6 +131,8 @@ pub(crate) fn refused(path: &Path, error: io::Error) -> io::Error {
 mod tests {
     use std::io::Write as _;
     use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
 
     use super::*;
 
@@ -198,7 +202,14 @@ mod tests {
         }
         append(&path, FileMode::OWNER).unwrap();
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o1777)).unwrap();
-        let said = append(&path, FileMode::OWNER).unwrap_err().to_string();
-        assert!(said.contains("belongs to another user"), "{said}");
+        let pipe = home.path().join("pipe");
+        mkfifoat(CWD, &pipe, Mode::from_raw_mode(0o666)).unwrap();
+        chown(&pipe, Some(65_534), None).unwrap();
+        // Nothing reads the pipe: where it was opened before it is looked at, this would hang.
+        let opened = [&path, &pipe].map(|path| append(path, FileMode::OWNER));
+        for opened in opened.into_iter().chain([crate::open_stream(&pipe)]) {
+            let said = opened.unwrap_err().to_string();
+            assert!(said.contains("belongs to another user"), "{said}");
+        }
     }
 }

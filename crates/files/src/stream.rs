@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use crate::folder::check_owner;
+use crate::folder::{check_named, check_owner};
 use crate::open::{bits, refused};
 
 /// Opens a pipe or device to write.
@@ -18,8 +18,18 @@ use crate::open::{bits, refused};
 pub fn open_stream(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).custom_flags(bits(OFlags::NOFOLLOW));
-    let file = options.open(path).map_err(|error| refused(path, error))?;
-    check_owner(&file, path).map(|()| file)
+    let opened = check_named(path).and_then(|()| options.open(path));
+    let file = opened.map_err(|error| refused(path, error))?;
+    check_owner(&file.metadata()?, path).map(|()| file)
+}
+
+/// Whether [`descriptor`] opens this path.
+#[must_use]
+pub fn is_descriptor(path: &Path) -> bool {
+    let Some(text) = path.to_str() else { return false };
+    let number = ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|folder| text.strip_prefix(folder));
+    matches!(text, "/dev/stdout" | "/dev/stderr")
+        || number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// A path that refers to a descriptor we hold, which is a link by its nature. It is duplicated
@@ -34,10 +44,24 @@ pub fn descriptor(path: &Path) -> Option<io::Result<File>> {
         "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
             io::stderr().as_fd().try_clone_to_owned()
         }
-        other if other.starts_with("/dev/fd/") || other.starts_with("/proc/self/fd/") => {
-            return Some(OpenOptions::new().append(true).open(path));
-        }
+        _ if is_descriptor(path) => return Some(OpenOptions::new().append(true).open(path)),
         _ => return None,
     };
     Some(owned.map(File::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_known_by_their_exact_paths() {
+        for path in ["/dev/stdout", "/dev/stderr", "/dev/fd/63", "/proc/self/fd/3"] {
+            assert!(is_descriptor(Path::new(path)), "{path}");
+        }
+        for path in ["/dev/null", "/dev/fd", "/dev/fd/", "/dev/fd/x", "/dev/fd/1/x", "stdout"] {
+            assert!(!is_descriptor(Path::new(path)), "{path}");
+            assert!(descriptor(Path::new(path)).is_none(), "{path}");
+        }
+    }
 }

@@ -39,30 +39,36 @@ pub(crate) fn ruleset(needs: &Needs, missing: &mut Vec<String>) -> Option<OwnedF
         }
     };
     if version < COMPLETE {
-        let told = "files of this user outside of the outputs can be truncated";
-        missing.push(format!("{told}: Landlock has version {version}; wanted: Linux 6.2"));
+        let what = "files of this user outside of the outputs can be truncated";
+        missing.push(format!("{what}: Landlock has version {version}; wanted: Linux 6.2"));
     }
-    match rules(needs) {
+    match rules(needs, missing) {
         Ok(rules) => rules.into(),
         Err(error) => {
-            missing.push(format!("files are not restricted: Landlock refused a rule: {error}"));
+            missing.push(format!("files are not restricted: no rules of Landlock: {error}"));
             None
         }
     }
 }
 
-fn rules(needs: &Needs) -> Result<RulesetCreated, RulesetError> {
+/// A rule that is refused is left out and named: what it grants cannot be written, and the others
+/// hold.
+fn rules(needs: &Needs, missing: &mut Vec<String>) -> Result<RulesetCreated, RulesetError> {
     // Best effort: what the kernel does not know is left out.
     let rules = Ruleset::default().handle_access(writes())?.create()?;
-    let rules = rules.set_compatibility(landlock::CompatLevel::BestEffort);
+    let mut rules = rules.set_compatibility(landlock::CompatLevel::BestEffort);
     let paths = needs.written.iter().map(|path| existing(path)).chain([Path::new(NULL)]);
-    paths.into_iter().try_fold(rules, |rules, path| {
+    for path in paths {
         // One that is gone in the meantime is no output.
-        let Ok(open) = PathFd::new(path) else { return Ok(rules) };
+        let Ok(open) = PathFd::new(path) else { continue };
         let of_file = AccessFs::from_file(ABI::V3);
         let access = if path.is_dir() { writes() } else { writes() & of_file };
-        rules.add_rule(PathBeneath::new(open, access))
-    })
+        if let Err(error) = (&mut rules).add_rule(PathBeneath::new(open, access)) {
+            let what = "cannot be opened again: Landlock refused a rule";
+            missing.push(format!("{} {what}: {error}", path.display()));
+        }
+    }
+    Ok(rules)
 }
 
 #[cfg(test)]
@@ -75,5 +81,19 @@ mod tests {
         assert_eq!(existing(&home.path().join("a/b")), home.path());
         assert_eq!(existing(home.path()), home.path());
         assert_eq!(existing(Path::new("no-such-folder/x")), Path::new("."));
+    }
+
+    #[test]
+    fn a_rule_that_is_refused_is_named_and_the_others_hold() {
+        let (read, _write) = std::io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&read));
+        let needs = Needs { written: vec![path.clone().into()], ..Needs::default() };
+        let mut missing = Vec::new();
+        let made = ruleset(&needs, &mut missing);
+        // Without Landlock there are no rules to refuse.
+        if sys::landlock_version().is_ok() {
+            assert!(made.is_some());
+            assert!(missing.iter().any(|part| part.starts_with(&path)), "{missing:?}");
+        }
     }
 }

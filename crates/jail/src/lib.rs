@@ -20,7 +20,7 @@ mod user;
 
 use std::path::PathBuf;
 
-pub use user::{UserError, change_user};
+pub use user::{UserError, change_user, check_user};
 
 /// What a run still does after its first packet. The default is nothing.
 #[derive(Clone, Debug, Default)]

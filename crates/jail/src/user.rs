@@ -50,15 +50,31 @@ impl std::error::Error for UserError {}
 /// [`UserError`]; where the system refuses a part of it, the process is not to go on.
 pub fn change_user(name: &str) -> Result<(), UserError> {
     let owned = || name.to_owned();
-    let refused = |error| UserError::Refused(owned(), error);
-    let text = CString::new(name).map_err(|_| UserError::None(owned()))?;
-    let found = sys::user_named(&text).map_err(refused)?;
-    let (user, group) = found.ok_or_else(|| UserError::None(owned()))?;
+    let (text, user, group) = found(name)?;
     match sys::user() {
-        _ if user == 0 => Err(UserError::Root(owned())),
         ours if ours == user => Ok(()),
-        0 => sys::change_user(&text, user, group).map_err(refused),
+        0 => {
+            sys::change_user(&text, user, group).map_err(|error| UserError::Refused(owned(), error))
+        }
         _ => Err(UserError::NotAllowed(owned())),
+    }
+}
+
+/// Whether there is such a user, who is not root.
+///
+/// # Errors
+/// [`UserError`]
+pub fn check_user(name: &str) -> Result<(), UserError> {
+    found(name).map(|_| ())
+}
+
+fn found(name: &str) -> Result<(CString, u32, u32), UserError> {
+    let owned = || name.to_owned();
+    let text = CString::new(name).map_err(|_| UserError::None(owned()))?;
+    let found = sys::user_named(&text).map_err(|error| UserError::Refused(owned(), error))?;
+    match found.ok_or_else(|| UserError::None(owned()))? {
+        (0, _) => Err(UserError::Root(owned())),
+        (user, group) => Ok((text, user, group)),
     }
 }
 
@@ -72,5 +88,6 @@ mod tests {
         assert!(said("no-such-user").contains("getent passwd"));
         assert!(said("a\0b").contains("no such user"));
         assert!(said("root").contains("is root"));
+        assert!(check_user("no-such-user").is_err() && check_user("root").is_err());
     }
 }

@@ -50,6 +50,9 @@ pub struct InputSettings {
     pub duration: Option<Span>,
     /// Replay captures at so many times their own speed.
     pub pace: Option<f64>,
+    /// Whether a front end gave captures in place of the interface of the file.
+    #[serde(skip)]
+    is_in_place_of_interface: bool,
 }
 
 impl Default for InputSettings {
@@ -66,6 +69,7 @@ impl Default for InputSettings {
             latency: Latencies::Throughput,
             duration: None,
             pace: None,
+            is_in_place_of_interface: false,
         }
     }
 }
@@ -75,6 +79,11 @@ impl InputSettings {
     #[must_use]
     pub const fn is_live(&self) -> bool {
         !self.interface.is_empty()
+    }
+
+    /// Whether a file with this input may name a user: it has an interface, or had one.
+    pub(crate) const fn may_have_user(&self) -> bool {
+        self.is_live() || self.is_in_place_of_interface
     }
 
     /// Whether there is anything to read.
@@ -87,9 +96,11 @@ impl InputSettings {
     /// What the file says of the kind of source that is replaced goes with it.
     pub fn take_instead(&mut self, read: &[PathBuf], interface: &[String], pace: Option<f64>) {
         if !read.is_empty() {
+            let is_in_place_of_interface = self.is_live() || self.is_in_place_of_interface;
             let Self { filter, count, snaplen, drop_duplicates, pace, .. } = std::mem::take(self);
             let read = read.to_vec();
             *self = Self { read, filter, count, snaplen, drop_duplicates, pace, ..Self::default() };
+            self.is_in_place_of_interface = is_in_place_of_interface;
         }
         if !interface.is_empty() {
             self.interface = interface.to_vec();

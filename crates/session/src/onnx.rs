@@ -52,8 +52,8 @@ pub fn library(host: &Host, environment: Environment) -> Result<Library, OnnxErr
         path: others.clone().unwrap_or_else(|| PathBuf::from(NAME)),
         cause: match others {
             Some(_) => format!(
-                "not loaded, as it or its folder belongs to another user; name it in {SETTING} if \
-                 you trust that user"
+                "not loaded, as it or a folder above it belongs to another user, or all users may \
+                 write there; name it in {SETTING} if you trust them"
             ),
             None => format!(
                 "not found: {SETTING} is not set, no Python here has the package onnxruntime, and \
@@ -65,12 +65,14 @@ pub fn library(host: &Host, environment: Environment) -> Result<Library, OnnxErr
     Library::load(&path)
 }
 
-/// The first library that may be loaded, and the first that may not.
+/// The first library that may be loaded, by its real path, so that what is loaded is what was
+/// looked at; and the first that may not.
 fn split(found: impl Iterator<Item = PathBuf>, owner: u32) -> (Option<PathBuf>, Option<PathBuf>) {
     let mut others = None;
     for path in found {
-        if path.ancestors().take(2).all(|path| files::is_of(path, owner)) {
-            return (Some(path), others);
+        let real = fs::canonicalize(&path).ok();
+        if let Some(real) = real.filter(|real| files::is_path_of(real, owner)) {
+            return (Some(real), others);
         }
         others.get_or_insert(path);
     }
@@ -179,11 +181,12 @@ mod tests {
 
     #[test]
     fn a_library_that_others_may_change_is_passed_over() {
-        let folder = tempfile::tempdir().unwrap();
-        let owner = fs::metadata(folder.path()).unwrap().uid();
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().canonicalize().unwrap();
+        let owner = fs::metadata(&folder).unwrap().uid();
         let [open, ours] = ["open", "ours"].map(|name| {
-            fs::create_dir(folder.path().join(name)).unwrap();
-            let path = folder.path().join(name).join(NAME);
+            fs::create_dir(folder.join(name)).unwrap();
+            let path = folder.join(name).join(NAME);
             fs::write(&path, "").unwrap();
             path
         });
@@ -192,8 +195,16 @@ mod tests {
         let all = fs::Permissions::from_mode(0o777);
         fs::set_permissions(open.parent().unwrap(), all.clone()).unwrap();
         assert_eq!(split(found(), owner), (Some(ours.clone()), Some(open.clone())));
-        fs::set_permissions(&ours, all).unwrap();
+        fs::set_permissions(&ours, all.clone()).unwrap();
         assert_eq!(split(found(), owner), (None, Some(open.clone())));
+        let own = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(&ours, own).unwrap();
+        std::os::unix::fs::symlink(&ours, folder.join("link")).unwrap();
+        let linked = || [folder.join("link")].into_iter();
+        assert_eq!(split(linked(), owner), (Some(ours.clone()), None));
+        // Whose folder can be renamed is not who checked it.
+        fs::set_permissions(&folder, all).unwrap();
+        assert_eq!(split(linked(), owner), (None, Some(folder.join("link"))));
     }
 
     #[test]

@@ -90,6 +90,13 @@ impl NatsSettings {
         }
     }
 
+    /// Files that are read for each connection.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let Self { credentials, token_file, password_file, ca_file, certificate, key, .. } = self;
+        let files = [credentials, token_file, password_file, ca_file, certificate, key];
+        files.into_iter().flatten().cloned().collect()
+    }
+
     /// The broker, and how it is reached.
     #[must_use]
     pub fn link(&self) -> Link {

@@ -161,6 +161,7 @@ pub fn run(
     if !servers.is_empty() {
         nats.servers = servers;
     }
+    let read_again = config.into_iter().chain(nats.files()).collect();
     let cascade = classify::read(&model, host, environment).map_err(WorkerError::Model)?;
     if let Some(why) = refusal(&cascade) {
         return Err(WorkerError::NoStages(why));
@@ -190,7 +191,7 @@ pub fn run(
     request.store.count_by("worker", Box::new(move || counted.metrics()));
     count_process(&request.store);
     match device {
-        Device::Processor => request.jail.enter_with_network(request.tell),
+        Device::Processor => request.jail.enter_with_network(read_again, request.tell),
         // Drivers of cards start programs of their own and write to devices, when they like.
         Device::Cuda { .. } => {
             (request.tell)(&format!("no jail with {device}: {}", jail::GIVEN_UP))

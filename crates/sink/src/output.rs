@@ -12,11 +12,11 @@
 //! (NFS may) is not caught either.
 
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata, TryLockError};
+use std::fs::{self, File, Metadata, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::iter;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt as _, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt as _, FileTypeExt, MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use files::FileMode;
@@ -86,8 +86,9 @@ impl OutputFile {
     /// Opens the partial file next to `path`, or `path` itself if it is a pipe or device.
     ///
     /// A symbolic link is refused: where others may write, one of theirs would lead anywhere. In
-    /// place of a file the new one has its permissions; other new files have those that the front
-    /// end asked for ([`FileMode::asked`]).
+    /// place of a file of this user the new one has its permissions, unless the front end asked for
+    /// some; other new files have what [`FileMode::asked`] says. A file of another user in a folder
+    /// where all users may put files is refused.
     ///
     /// # Errors
     /// [`OutputError`], before anything was changed.
@@ -215,7 +216,7 @@ impl OutputFile {
         let file = open_partial(&self.path, &partial)?;
         if let Ok(before) = self.file.metadata() {
             // Better a piece than none because its permissions could not be those before.
-            let _ = file.set_permissions(before.permissions());
+            let _ = inherit(&file, &before);
         }
         let mut next = Self::at(&self.path, file, Place::Partial { partial, target, existing });
         next.piece_count = self.piece_count + 1;
@@ -267,13 +268,15 @@ impl OutputFile {
         replaced: Option<&Metadata>,
         suffix: &str,
     ) -> Result<Self, OutputError> {
+        let refused = |source| OutputError::Create { path: path.to_owned(), source };
+        replaced.map_or(Ok(()), |found| files::check_owner(found, path)).map_err(refused)?;
         let target = path.to_owned();
         let mut partial: OsString = target.clone().into_os_string();
         partial.push(suffix);
         let partial = PathBuf::from(partial);
         let file = open_partial(path, &partial)?;
-        if let Some(replaced) = replaced.filter(|replaced| replaced.is_file())
-            && let Err(source) = file.set_permissions(replaced.permissions())
+        if let Some(replaced) = replaced
+            && let Err(source) = inherit(&file, replaced)
         {
             let _ = fs::remove_file(&partial);
             return Err(OutputError::Create { path: partial, source });
@@ -343,6 +346,16 @@ impl Drop for OutputFile {
     fn drop(&mut self) {
         self.abandon();
     }
+}
+
+/// Gives a file the permissions of the one before it: those that a user asks for go first, another
+/// user's say nothing about ours, and no output is a program.
+fn inherit(file: &File, before: &Metadata) -> io::Result<()> {
+    const READ_AND_WRITE: u32 = 0o666;
+    if FileMode::explicit().is_some() || !files::is_ours(before) {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(before.mode() & READ_AND_WRITE))
 }
 
 /// Creates the partial file and locks it, having removed one that a killed run left.

@@ -23,7 +23,7 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
         )));
     }
     if arguments.files.group_readable {
-        FileMode::GROUP.ask();
+        FileMode::ask(Some(FileMode::GROUP));
     }
     let ask = ask(arguments)?;
     ask.check()?;

@@ -27,7 +27,7 @@ use session::published::NatsSettings;
 use session::reading::{Inputs, OpenSources};
 use session::run::{
     Acts, Again, Doors, InputSettings, Jail, NO_FILE, Plan, RunError, RunSettings, Session, USUAL,
-    change_user, example, read,
+    change_user, check_user, example, read,
 };
 use session::stored::HistorySettings;
 use session::toml_text::{Mistake, settings_text};
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     }
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
-    plan.run.file_mode.unwrap_or_else(FileMode::asked).ask();
+    FileMode::ask(plan.run.file_mode.or_else(FileMode::explicit));
     if arguments.test_alerts {
         return alerting::test(&plan.alerts);
     }
@@ -106,13 +106,15 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         return central::run(plan, beside, arguments);
     }
     let (inputs, opened) = open(&plan, arguments)?;
+    let refused = |refusal| Failure::usage(format_args!("[run] {refusal}"));
     if arguments.check {
+        plan.run.user.as_deref().map_or(Ok(()), check_user).map_err(refused)?;
         return Ok(checked(&plan, arguments));
     }
     if let Some(user) = &plan.run.user {
         let acts = plan.applications.iter().map(|one| one.ready.acts());
         let changed = change_user(user, &inputs, acts.fold(Acts::default(), Acts::and));
-        changed.map_err(|refusal| Failure::usage(format_args!("[run] {refusal}")))?;
+        changed.map_err(refused)?;
     }
     pass(plan, (inputs, opened), beside, arguments, host)
 }
@@ -272,7 +274,7 @@ impl Beside {
 pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, String), Failure> {
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
-    plan.run.file_mode.unwrap_or_else(FileMode::asked).ask();
+    FileMode::ask(plan.run.file_mode.or_else(FileMode::explicit));
     plan.check_has_packets()?;
     let store = Store::new();
     plan.store = Some(Arc::clone(&store));

@@ -95,7 +95,7 @@ impl RunOptions {
             let why = "[run] user: this process is Python's; use `wirelens run`, or leave it out";
             return Err(Refusal::new(Kind::Option, why));
         }
-        run.file_mode.unwrap_or(FileMode::OWNER).ask();
+        FileMode::ask(run.file_mode);
         plan.run = run;
         Ok(plan)
     }

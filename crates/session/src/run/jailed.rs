@@ -47,9 +47,9 @@ impl Jail {
         self.enter_with(Needs { read_again, ..Needs::default() }, tell);
     }
 
-    /// The same, for one that makes connections, and reads no files.
-    pub fn enter_with_network(self, tell: fn(&str)) {
-        self.enter_with(Needs { has_network: true, ..Needs::default() }, tell);
+    /// The same, for one that makes connections, and for that reads these files each time.
+    pub fn enter_with_network(self, read_again: Vec<PathBuf>, tell: fn(&str)) {
+        self.enter_with(Needs { has_network: true, read_again, ..Needs::default() }, tell);
     }
 
     fn enter_with(self, needs: Needs, mut tell: fn(&str)) {
@@ -66,6 +66,14 @@ fn captures(inputs: &Inputs) -> Vec<PathBuf> {
     inputs.resolved.inputs.iter().filter_map(path).collect()
 }
 
+/// Whether the system has a user that a run can become.
+///
+/// # Errors
+/// A refusal about the key `user`.
+pub fn check_user(name: &str) -> Result<(), Refusal> {
+    jail::check_user(name).map_err(|error| Refusal::of("user", error))
+}
+
 /// Changes to the user that a run has from here on: its sources are open, its outputs are not, so
 /// that they are that user's.
 ///
@@ -73,8 +81,8 @@ fn captures(inputs: &Inputs) -> Vec<PathBuf> {
 /// A refusal about the key `user`: a run that needs rights until its end cannot give them up.
 pub fn change_user(name: &str, inputs: &Inputs, acts: Acts) -> Result<(), Refusal> {
     let Some(interface) = &inputs.interface else {
-        let told = "captures need no rights: run the command as that user (sudo -u NAME)";
-        return Err(Refusal::of("user", told));
+        let why = "captures need no rights: run the command as that user (sudo -u NAME)";
+        return Err(Refusal::of("user", why));
     };
     let needed = [
         (acts != Acts::default(), "taps and actions need rights until the end"),
@@ -133,6 +141,8 @@ impl RunJail {
             Jail::Refused => return tell(&format!("--no-jail: {}", jail::GIVEN_UP)),
             Jail::Enter(_) => {}
         }
+        // What a descriptor refers to is open, and its folder is that of all devices.
+        needs.written.retain(|path| !files::is_descriptor(path));
         needs.written = needs.written.iter().map(|path| folder(path)).collect();
         needs.written.extend(open_folders());
         needs.written.extend(quarantine::ready(quarantine.as_deref()));
@@ -169,13 +179,16 @@ fn folder(path: &Path) -> PathBuf {
 }
 
 /// The folders of the files that are open for writing: outputs that no plan knows of, such as those
-/// of a view of a front end. Standard streams are left out: nothing is renamed there.
+/// of a view of a front end. Standard streams are left out, also duplicated: nothing is renamed
+/// there.
 fn open_folders() -> Vec<PathBuf> {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let open = numbers.filter(|number| *number > 2 && is_written(*number));
     let targets = open.filter_map(|number| fs::read_link(format!("/proc/self/fd/{number}")).ok());
-    let files = targets.filter(|target| target.is_absolute() && target.is_file());
+    let standard = [1, 2].map(|number| fs::read_link(format!("/proc/self/fd/{number}")).ok());
+    let others = targets.filter(|target| !standard.iter().flatten().any(|one| one == target));
+    let files = others.filter(|target| target.is_absolute() && target.is_file());
     files.map(|file| folder(&file)).collect()
 }
 

@@ -461,7 +461,7 @@ fn run(
     mistakes: &mut Mistakes,
 ) -> Option<RunSettings> {
     let Some(table) = table_of("run", value, mistakes) else { return Some(RunSettings::default()) };
-    let run: RunSettings = read_table("run", &table, mistakes)?;
+    let mut run: RunSettings = read_table("run", &table, mistakes)?;
     let is_there = |name: &str| others.get_key_value(name).is_some();
     let checked = input.map(|input| run.check(input).and_then(|()| run.check_names(is_there)));
     if let Some(Err((key, message))) = checked {
@@ -470,6 +470,8 @@ fn run(
         mistakes.add(at, format_args!("[run] {message}"));
         return None;
     }
+    // Captures in place of the interface of a service are read as the user who asks for it.
+    run.user = run.user.filter(|_| input.is_none_or(InputSettings::is_live));
     Some(run)
 }
 

@@ -49,9 +49,9 @@ impl RunSettings {
         if self.faults_max == Some(0) {
             return Err(("faults-max", String::from("faults-max = 0; wanted: 1 or more")));
         }
-        if let Some(user) = self.user.as_ref().filter(|_| !input.is_live()) {
-            let told = "has no effect without an interface; run the command as that user instead";
-            return Err(("user", format!("user = {user:?} {told}")));
+        if let Some(user) = self.user.as_ref().filter(|_| !input.may_have_user()) {
+            let why = "has no effect without an interface; run the command as that user instead";
+            return Err(("user", format!("user = {user:?} {why}")));
         }
         let Some(threads) = self.threads else { return Ok(()) };
         let idle = match input {
@@ -129,6 +129,9 @@ mod tests {
         let live = InputSettings { interface: vec![String::from("eth0")], ..Default::default() };
         assert_eq!(run.check(&live), Ok(()));
         assert_eq!(run.check(&InputSettings::default()).unwrap_err().0, "user");
+        let mut replaced = live.clone();
+        replaced.take_instead(&["x.pcap".into()], &[], None);
+        assert_eq!(run.check(&replaced), Ok(()));
         assert!(read("file-mode = 640").is_err() && read("file-mode = \"0777\"").is_err());
     }
 
