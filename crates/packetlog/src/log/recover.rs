@@ -65,7 +65,9 @@ impl FolderLock {
     /// Locks a folder that is there.
     pub(crate) fn new(folder: &Path) -> Result<Self, LogError> {
         let path = folder.join(LOCK_NAME);
-        let opened = files::open_lock(&path).or_else(|error| match error.kind() {
+        // Held for reading: a file system with a file open for writing cannot be made read-only.
+        let opened = files::open_lock(&path).and_then(|_made| files::open(&path));
+        let opened = opened.or_else(|error| match error.kind() {
             // Nothing is recorded there.
             io::ErrorKind::ReadOnlyFilesystem => File::open(folder),
             _ => Err(error),
