@@ -126,7 +126,8 @@ mod tests {
         let read = |text: &str| toml::from_str::<RunSettings>(text);
         let run = read("file-mode = \"0640\"\nuser = \"x\"").unwrap();
         assert_eq!(run.file_mode.map(FileMode::file), Some(0o640));
-        let live = InputSettings { interface: vec![String::from("eth0")], ..Default::default() };
+        let mut live = InputSettings::default();
+        live.interface.push(String::from("eth0"));
         assert_eq!(run.check(&live), Ok(()));
         assert_eq!(run.check(&InputSettings::default()).unwrap_err().0, "user");
         let mut replaced = live.clone();
