@@ -95,8 +95,8 @@ def test_memory_is_bounded_and_every_packet_is_accounted_for(
 
 
 BEYOND = r"^[a-z]+: (\d+) packets are of (?:keys|flows) beyond the maximum"
-# The kind of flood, what is counted in it, and how often the limit may be used in it at most: a name
-# has two packets, and 100 ms are 65 windows that are open together and 35 after them.
+# The kind of flood, what is counted in it, and how often the limit may be used in it at most: a
+# name has two packets, and 100 ms are 65 windows that are open together and 35 after them.
 BEYOND_LIMIT = {
     "top": ("data", BEYOND, 1),
     "top --window": ("data", BEYOND, 2),
