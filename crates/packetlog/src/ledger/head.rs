@@ -21,7 +21,9 @@ pub(crate) fn hex(digest: &Digest) -> String {
 
 /// From hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Option<Digest> {
-    blake3::Hash::from_hex(text).ok().map(|hash| *hash.as_bytes())
+    // In capitals it would be the same hash, and a changed file.
+    let hash = blake3::Hash::from_hex(text).ok().filter(|hash| hash.to_hex().as_str() == text)?;
+    Some(*hash.as_bytes())
 }
 
 /// The number of a record and its hash, which fixes all records before it. Written as
