@@ -70,7 +70,8 @@ pub fn is_ours(found: &Metadata) -> bool {
 }
 
 /// The folder of a file.
-pub(crate) fn folder_of(path: &Path) -> &Path {
+#[must_use]
+pub fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
 }

@@ -76,8 +76,7 @@ impl Ledger {
 
 /// Opens a file to append heads to. One in the log's folder would prove nothing.
 fn open_anchor(path: &Path, folder: &Path) -> io::Result<File> {
-    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-    let above = above.unwrap_or(Path::new(".")).canonicalize()?;
+    let above = files::folder_of(path).canonicalize()?;
     if above.starts_with(folder.canonicalize()?) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "in the log's own folder"));
     }
