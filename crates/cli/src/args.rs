@@ -123,7 +123,7 @@ pub enum Command {
 }
 
 /// Which frames to read, and how.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct InputArguments {
     /// Capture to read: a file, a folder of captures, or - for standard input; may be given
     /// several times. pcap and pcapng, plain or compressed with gzip or zstd, detected by content

@@ -6,7 +6,7 @@ use session::packetlog::{SIMULATION, SimulationReport, Simulator, simulate_workl
 use session::packetlog::{SimulationSettings, recommended_modes};
 
 use crate::alone::{self, Sources, Ways};
-use crate::args::OutputFormat;
+use crate::args::{InputArguments, OutputFormat};
 use crate::asked;
 use crate::failure::{Failure, Status};
 use crate::output::{self, Rows, Show};
@@ -35,7 +35,9 @@ fn of_captures(
 ) -> Result<Status, Failure> {
     let integer = arguments.integer.then(Default::default);
     let simulator = Simulator::new(settings, model(&arguments.model)?, integer)?;
-    let input = &arguments.input;
+    // What is simulated twice of the same packets is the same twice.
+    let seed = arguments.input.seed.or(Some(1));
+    let input = &InputArguments { seed, ..arguments.input.clone() };
     let typed = Sources { input, live: None, duration: None, pace: None };
     let mut inputs = asked::find(input, None, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
