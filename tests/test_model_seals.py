@@ -34,9 +34,9 @@ COMMANDS: dict[str, tuple[str | Path, ...]] = {
 
 
 def read_cca(folder: Path) -> object:
-    from wirelens.cca.reading import read_model
+    from wirelens.cca import reading
 
-    return read_model(folder)
+    return reading.load(folder)
 
 
 # And what reads each in Python.
