@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use packet::dissect::{DissectOptions, dissect};
-use packet::{Batch, FlowKey, HashSeed, LinkType, Record};
+use packet::{Batch, EventTime, FlowKey, HashSeed, LinkType, Record, TimeMove};
 use proptest::prelude::*;
 
 use super::*;
@@ -113,15 +113,13 @@ fn rule(frames: &[(i64, Vec<u8>)], rule: &VerdictReuse) -> Vec<usize> {
     let (bytes, records) = records(frames);
     let batch = Batch { bytes: &bytes, records: &records, tick: None };
     let mut flows: HashMap<FlowKey, Flow> = HashMap::new();
-    let mut now_ns = i64::MIN;
+    let mut time = EventTime::new(Span::from_ns(IDLE_NS));
     let mut origins = Vec::new();
     for (at, frame) in batch.frames().enumerate() {
-        let stamp_ns = frame.record.timestamp.as_ns();
-        if stamp_ns <= now_ns.saturating_sub(IDLE_NS) {
+        if time.on_packet(frame.record.timestamp) == TimeMove::Epoch {
             flows.clear();
-            now_ns = stamp_ns;
         }
-        now_ns = now_ns.max(stamp_ns);
+        let now_ns = time.latest().as_ns();
         let Some((key, _)) = FlowKey::from_frame(&frame) else {
             origins.push(at);
             continue;
