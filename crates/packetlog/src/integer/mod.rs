@@ -8,6 +8,7 @@
 //! connections are not among the columns.
 
 pub mod forest;
+pub mod kernel;
 pub mod sketch;
 pub mod sums;
 pub mod tables;
