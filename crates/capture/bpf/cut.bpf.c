@@ -4,8 +4,9 @@
  * of its class: TitanLog's data plane (sections IV and VI-A) as XDP, for interfaces that carry
  * mirrored traffic alone, since what is cut here is cut for all.
  *
- * A trailer behind what is left has the frame's length and the verdict, under a secret that no
- * sender knows. A frame that the program does not judge goes up as it came, without a trailer.
+ * A note in front of what is left has the frame's length and the verdict, under a secret that no
+ * sender knows: there is room in front of every frame, and not behind. A frame that the program
+ * does not judge goes up as it came, without a note.
  */
 #include <linux/bpf.h>
 
@@ -16,9 +17,6 @@
 #include "arithmetic.h"
 #include "headers.h"
 #include "sums.h"
-
-/* The verifier follows no longer offsets into a frame. */
-#define KEPT_MASK 0x3fff
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -349,7 +347,7 @@ __noinline __u32 take_class(__u32 is_by_flow, __u32 model_at)
 }
 
 static __always_inline void judge(const struct control *control, __u32 model_at,
-				  const struct headers *headers, struct trailer *trailer)
+				  const struct headers *headers, struct note *note)
 {
 	struct model *model = model_of(model_at);
 	__u64 now_ns = control->clock_ns;
@@ -367,10 +365,10 @@ static __always_inline void judge(const struct control *control, __u32 model_at,
 	if (model->keys & 1 << OF_DESTINATION)
 		packets[OF_DESTINATION] =
 			take_sums(OF_DESTINATION, packets[OF_FLOW] <= 1, now_ns, model_at);
-	trailer->is_by_flow = (model->main == OF_FLOW && packets[OF_FLOW]) ||
+	note->is_by_flow = (model->main == OF_FLOW && packets[OF_FLOW]) ||
 			      (model->main == OF_SOURCE && packets[OF_SOURCE]) ||
 			      (model->main == OF_DESTINATION && packets[OF_DESTINATION]);
-	trailer->class = take_class(trailer->is_by_flow, model_at);
+	note->class = take_class(note->is_by_flow, model_at);
 }
 
 SEC("xdp")
@@ -378,7 +376,9 @@ int cut(struct xdp_md *context)
 {
 	struct control *control = control_of();
 	struct scratch *scratch = scratch_of();
-	struct trailer trailer = {}, *place;
+	struct note note = {};
+	struct noted *noted;
+	const __u8 *addresses;
 	const struct table *table;
 	__u32 wire_len, kept;
 	int cause;
@@ -392,25 +392,31 @@ int cut(struct xdp_md *context)
 		return XDP_PASS;
 	}
 	table = &control->tables[control->table_at & 1];
-	judge(control, control->model_at, &scratch->headers, &trailer);
+	judge(control, control->model_at, &scratch->headers, &note);
 	wire_len = scratch->headers.wire_len;
-	trailer.secret = control->secret;
-	trailer.wire_len = wire_len;
-	trailer.all_weight = scratch->all_weight;
-	trailer.class_weight = scratch->class_weight;
-	trailer.generation = table->generation;
-	trailer.has_tag = scratch->headers.has_tag;
-	kept = table->keep[trailer.class & (CLASSES_MAX - 1)];
+	note.secret = control->secret;
+	note.wire_len = wire_len;
+	note.all_weight = scratch->all_weight;
+	note.class_weight = scratch->class_weight;
+	note.generation = table->generation;
+	kept = table->keep[note.class & (CLASSES_MAX - 1)];
 	kept = kept > wire_len ? wire_len : kept + scratch->headers.payload_at;
 	kept = kept > wire_len ? wire_len : kept;
-	if (bpf_xdp_adjust_tail(context, (int)(kept + sizeof(trailer)) - (int)wire_len)) {
+	if (bpf_xdp_adjust_head(context, -(int)sizeof(*noted))) {
 		count(COUNT_NO_ROOM, 1);
 		return XDP_PASS;
 	}
-	place = (void *)(long)context->data + (kept & KEPT_MASK);
-	if ((const void *)(place + 1) > (const void *)(long)context->data_end)
+	if (kept < wire_len)
+		bpf_xdp_adjust_tail(context, (int)kept - (int)wire_len);
+	noted = (void *)(long)context->data;
+	addresses = (void *)(noted + 1);
+	if ((const void *)(addresses + sizeof(noted->addresses)) >
+	    (const void *)(long)context->data_end)
 		return XDP_PASS;
-	*place = trailer;
+	__builtin_memcpy(noted->addresses, addresses, sizeof(noted->addresses));
+	noted->type = bpf_htons(NOTE_TYPE);
+	noted->note = note;
+	noted->unused = 0;
 	count(COUNT_JUDGED, 1);
 	count(COUNT_BYTES, wire_len);
 	count(COUNT_CUT_BYTES, wire_len - kept);

@@ -96,8 +96,8 @@ struct control {
 	struct table tables[2];
 };
 
-/* Behind what is kept of a frame. */
-struct trailer {
+/* What is said of a frame, in front of what is kept of it. */
+struct note {
 	__u64 secret;
 	/* Bytes of the frame as it came. */
 	__u32 wire_len;
@@ -107,9 +107,20 @@ struct trailer {
 	__u32 generation;
 	__u16 class;
 	__u8 is_by_flow;
-	__u8 has_tag;
-	__u32 unused;
+	__u8 unused[5];
 };
+
+/* The note within a link header of its own: the addresses are the frame's, the type is one for
+ * experiments, so that the network stack passes it to captures alone.
+ */
+#define NOTE_TYPE 0x88b5
+
+struct noted {
+	__u8 addresses[12];
+	__be16 type;
+	struct note note;
+	__be16 unused;
+} __attribute__((packed, aligned(2)));
 
 enum count {
 	COUNT_SEEN,
@@ -122,7 +133,7 @@ enum count {
 	COUNT_OTHER_TRANSPORT,
 	/* Longer than a packet of the usual MTU. */
 	COUNT_LONG,
-	/* There was no room behind the frame. */
+	/* There was no room in front of the frame. */
 	COUNT_NO_ROOM,
 	/* No sums: its key found no bucket. */
 	COUNT_REFUSED,

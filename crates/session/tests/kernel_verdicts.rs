@@ -10,7 +10,7 @@ use capture::open::open;
 use capture::reading::ReadOptions;
 use capture::tap::{CUT_CLASSES_MAX, CutModel, CutTable, PacketCutter};
 use packet::dissect::{DissectOptions, dissect};
-use packet::{Batch, CutTrailer, HashSeed, LinkType, Protocol, Record, Source as _, Timestamp};
+use packet::{Batch, CutNote, HashSeed, LinkType, Protocol, Record, Source as _, Timestamp};
 use packetlog::features::{Column, FeatureOptions, Features, Key, schema_hash};
 use packetlog::integer::{IntegerClassifier, IntegerModel, IntegerOptions};
 use packetlog::{Basis, Model, PacketVerdict};
@@ -67,19 +67,19 @@ impl Frame {
 }
 
 /// What the program said of a frame, after checks of what is left of it.
-fn tried(cutter: &mut PacketCutter, frame: &Frame) -> Option<CutTrailer> {
+fn tried(cutter: &mut PacketCutter, frame: &Frame) -> Option<CutNote> {
     let (left, _) = cutter.try_frame(&frame.bytes, frame.time.as_ns(), 1).unwrap();
-    let (kept, trailer) = left.split_last_chunk().unwrap_or((&[], &[0; CutTrailer::LEN]));
-    let Some(trailer) = CutTrailer::read(trailer, SECRET) else {
+    let (note, kept) = left.split_first_chunk().unwrap_or((&[0; CutNote::LEN], &[]));
+    let Some(note) = CutNote::read(note, SECRET) else {
         assert_eq!(left, frame.bytes, "a frame without a verdict is whole");
         return None;
     };
     let record = frame.record();
     assert_eq!(kept.len(), usize::from(record.layers.payload_offset));
     assert_eq!(kept, &frame.bytes[..kept.len()]);
-    assert_eq!((trailer.wire_len, trailer.generation), (record.wire_len, 3));
+    assert_eq!((note.wire_len, note.generation), (record.wire_len, 3));
     assert!(record.layers.fault.is_none());
-    Some(trailer)
+    Some(note)
 }
 
 fn judged(classifier: &mut IntegerClassifier, frame: &Frame) -> PacketVerdict {
@@ -96,17 +96,17 @@ fn compared(model: &Model, frames: &[Frame]) -> (usize, usize) {
     let mut cutter = cutter(model);
     let (mut judged_frames, mut others) = (0, 0);
     for (at, frame) in frames.iter().enumerate() {
-        let Some(trailer) = tried(&mut cutter, frame) else {
+        let Some(note) = tried(&mut cutter, frame) else {
             others += 1;
             continue;
         };
         judged_frames += 1;
         let wanted = judged(&mut classifier, frame);
-        let basis = if trailer.is_by_flow { Basis::Flow } else { Basis::Packet };
+        let basis = if note.is_by_flow { Basis::Flow } else { Basis::Packet };
         #[allow(clippy::cast_precision_loss)]
-        let confidence = trailer.class_weight as f32 / trailer.all_weight as f32;
+        let confidence = note.class_weight as f32 / note.all_weight as f32;
         assert_eq!(
-            (trailer.class, basis, confidence),
+            (note.class, basis, confidence),
             (wanted.class, wanted.basis, wanted.confidence),
             "frame {at} of {:?}",
             wanted.flow
@@ -284,7 +284,7 @@ fn frame_bytes(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
     fn any_model_says_the_same_of_any_packets(

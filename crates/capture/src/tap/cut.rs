@@ -11,7 +11,7 @@ use std::sync::Arc;
 use aya::maps::Map;
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, TestRun as _, TestRunOptions, include_bytes_aligned};
-use packet::{CutTrailer, HashSeed, Span};
+use packet::{CutNote, HashSeed, Span};
 
 use super::attach::{Attaching, MISSING, TapError};
 use crate::sys::clock;
@@ -51,7 +51,7 @@ pub struct CutModel<'a> {
     pub window: Span,
     /// Spreads keys.
     pub seed: HashSeed,
-    /// Signs trailers.
+    /// Signs notes.
     pub secret: u64,
 }
 
@@ -88,7 +88,7 @@ pub struct CutCounts {
     pub other_transport: u64,
     /// Left whole: longer than a packet of the usual MTU.
     pub long: u64,
-    /// Classified, and left whole without a verdict: no room behind the frame.
+    /// Classified, and left whole without a verdict: no room in front of the frame.
     pub no_room: u64,
     /// Keys of packets for which a sketch had no bucket.
     pub refused: u64,
@@ -187,7 +187,7 @@ impl PacketCutter {
         times: u32,
     ) -> Result<(Vec<u8>, u64), TapError> {
         self.control.control.write(CLOCK_AT, &time_ns.to_ne_bytes());
-        let mut left = vec![0; frame.len() + CutTrailer::LEN];
+        let mut left = vec![0; frame.len() + CutNote::LEN];
         let mut trying = || -> Result<(usize, u128), Attaching> {
             let options = TestRunOptions {
                 data_in: Some(frame),

@@ -13,9 +13,7 @@ mod steer;
 
 pub use attach::TapError;
 pub use counter::{Moment, TapCounter, TapCounts};
-pub use cut::{
-    CUT_CLASSES_MAX, CutControl, CutCounts, CutModel, CutPlace, CutTable, PacketCutter,
-};
+pub use cut::{CUT_CLASSES_MAX, CutControl, CutCounts, CutModel, CutPlace, CutTable, PacketCutter};
 pub use ecn::{EcnCounts, EcnError, EcnFault, EcnFlow, EcnMarker, EcnSettings, Offloads};
 pub use slots::{FLOW_COUNT_MAX, SlotTap, SlotTapCounts, SlotTapOptions, TapEvent, TapSide};
 pub use steer::FlowSteer;

@@ -14,6 +14,7 @@ pub mod sums;
 pub mod tables;
 #[cfg(test)]
 mod tests;
+pub mod verdicts;
 
 use std::fmt;
 use std::sync::Arc;
