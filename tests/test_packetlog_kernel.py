@@ -52,7 +52,10 @@ def recording(folder: Path, log: Path, model: Path | str, *arguments: str) -> Li
 def shown(capture: Path, *fields: str) -> list[str]:
     asked = [word for field in fields for word in ("-e", field)]
     ran = subprocess.run(
-        ["tshark", "-r", capture, "-T", "fields", *asked], check=True, capture_output=True, text=True
+        ["tshark", "-r", capture, "-T", "fields", *asked],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return ran.stdout.splitlines()
 
@@ -134,7 +137,9 @@ def test_the_log_of_the_model_that_ships_is_that_of_user_space(tmp_path: Path, l
         words = ("packetlog", "record", "-i", "wl0", "-o", log)
         more = KERNEL if how == "kernel" else ("--model", "packetlog-kernel")
         with Listening(tmp_path, *words, *more) as run:
-            link.send([datagram((f"198.18.0.{n}", 9_000), ("198.19.0.1", 53), 60) for n in range(50)])
+            link.send(
+                [datagram((f"198.18.0.{n}", 9_000), ("198.19.0.1", 53), 60) for n in range(50)]
+            )
             seen(log, 50)
             begun = next(event for event in events(log) if event["event"] == "begin")
             ran = run.end()

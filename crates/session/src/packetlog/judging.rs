@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use packet::file::Interface;
 use packet::{Batch, HashSeed};
 use packetlog::calibration::{Calibration, CalibrationJudge, DriftState};
 use packetlog::integer::verdicts::KernelVerdicts;
@@ -10,7 +11,8 @@ use packetlog::policy::{Granularity, KernelControl, Switch};
 use packetlog::reasons::{Reason, ReasonTally};
 use packetlog::{ClassifierCounts, Model, PacketVerdict};
 
-use super::offload::KernelHalf;
+use super::LogError;
+use super::offload::{KernelHalf, Offload};
 
 /// User space does, or reads what the kernel said.
 pub(super) enum Judging {
@@ -19,12 +21,20 @@ pub(super) enum Judging {
 }
 
 impl Judging {
-    pub(super) fn user(
+    /// In the kernel on these interfaces, by this table, where that is asked for.
+    ///
+    /// # Errors
+    /// [`LogError`]: the kernel takes no program.
+    pub(super) fn new(
+        offload: Option<Offload>,
         model: &Arc<Model>,
         seed: HashSeed,
-        calibration: Option<&Calibration>,
-    ) -> Self {
-        Self::User(Box::new(CalibrationJudge::new(Arc::clone(model), seed, calibration)))
+        calibration: Option<Calibration>,
+        (interfaces, table): (&[Interface], &[Granularity]),
+    ) -> Result<Self, LogError> {
+        let user = || CalibrationJudge::new(Arc::clone(model), seed, calibration.as_ref());
+        let attach = |offload: Offload| offload.attach(model, seed, interfaces, table);
+        offload.map_or_else(|| Ok(Self::User(Box::new(user()))), attach)
     }
 
     /// Itself, the half in the kernel where there is one, and who changes the table of both.

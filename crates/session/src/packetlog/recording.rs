@@ -158,10 +158,7 @@ impl Recording {
         let events = named.map_or_else(own, Ok)?;
         let switch = Arc::new(Switch::new(&mode, table.clone()));
         let work = Arc::new(Work::default());
-        let judging = match offload {
-            Some(offload) => offload.attach(&model, seed, interfaces, &table)?,
-            None => Judging::user(&model, seed, calibration.as_ref()),
-        };
+        let judging = Judging::new(offload, &model, seed, calibration, (interfaces, &table))?;
         let (judge, kernel, halves) = judging.with(Arc::clone(&switch), &table);
         if let Some(tell) = tell_recovered {
             begin_lines(&recovered, kernel.as_deref()).iter().for_each(|line| tell(line));
