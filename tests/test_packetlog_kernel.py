@@ -144,9 +144,11 @@ def test_the_log_of_the_model_that_ships_is_that_of_user_space(tmp_path: Path, l
             begun = next(event for event in events(log) if event["event"] == "begin")
             ran = run.end()
         assert ran.status == 0 and begun["model"] == "packetlog-kernel", ran.stderr
-        stats = wirelens("packetlog", "stats", "--log", log, "--format", "json")
+        stats = wirelens("packetlog", "stats", "--log", log, "--format", "jsonl")
+        assert stats.status == 0, stats.stderr
         rows = [json.loads(line) for line in stats.stdout.splitlines()]
         kinds[how] = [(row["class"], row["seen_packets"]) for row in rows if row["seen_packets"]]
+        assert sum(packets for _, packets in kinds[how]) == 50
     assert kinds["kernel"] == kinds["user"]
 
 

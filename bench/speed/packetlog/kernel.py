@@ -69,7 +69,7 @@ def recorders() -> Iterator[tuple[str, list[str]]]:
 
 
 def marked() -> int:
-    words = [WIRELENS, "packetlog", "stats", "--log", str(OUT / "log"), "--format", "json"]
+    words = [WIRELENS, "packetlog", "stats", "--log", str(OUT / "log"), "--format", "jsonl"]
     told = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     rows = [json.loads(line) for line in told.splitlines()]
     return sum(row["seen_packets"] for row in rows if row["class"] == "anomalous")

@@ -76,6 +76,9 @@ static __always_inline __u32 rounded(__u32 mantissa_bits, __u64 number, __u32 *s
 {
 	__u64 half;
 
+	*shift = 0;
+	if (!(number >> (mantissa_bits & 31)))
+		return number;
 	*shift = less(bit_length(number), mantissa_bits) & 63;
 	half = *shift ? 1ULL << (*shift - 1) : 0;
 	/* Saturates, as 64 bits do not hold the sum. */

@@ -141,7 +141,7 @@ static __always_inline void put_ratio(const struct model *model, struct value *v
 				      __u64 value, __u32 divisor)
 {
 	struct value *place = &values[at & (VALUES_LEN - 1)];
-	__u32 shift = less(bit_length(divisor), KEY_BITS);
+	__u32 shift = divisor >> KEY_BITS ? less(bit_length(divisor), KEY_BITS) : 0;
 
 	place->value = value > 0x7fffffffffffffff ? 0x7fffffffffffffff : value;
 	place->range = model->ranges[divisor >> (shift & 31) & (RANGES_LEN - 1)];
@@ -185,8 +185,11 @@ static __always_inline __u64 moment(const struct model *model, const struct spre
 				    __u32 number)
 {
 	__u64 distance = spread->sum < 0 ? -spread->sum : spread->sum;
-	__u64 of_mean = square_over(model, distance, number);
+	__u64 of_mean;
 
+	if (!spread->squares)
+		return 0;
+	of_mean = square_over(model, distance, number);
 	return spread->squares > of_mean ? spread->squares - of_mean : 0;
 }
 
