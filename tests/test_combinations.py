@@ -306,8 +306,10 @@ COMMANDS = {
                 "--events": ("events.jsonl",), "--threads": ("1",), "--seed": ("1",),
             }.items()
         },
-        # Of a calibration's file, `test_packetlog_calibrate.py` has some.
-        frozenset({"--help", "--read", "--interface", "--output", "--settings", "--calibration"}),
+        # Of a calibration's file, `test_packetlog_calibrate.py` has some; of interfaces with
+        # mirrored traffic, `test_packetlog_kernel.py`.
+        frozenset({"--help", "--read", "--interface", "--output", "--settings", "--calibration",
+                   "--offload", "--mirror"}),
     ),
     "packetlog calibrate": Command(
         ("packetlog", "calibrate", "-o", "calibration.json"),

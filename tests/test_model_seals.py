@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str | Path, ...]] = {
     "services": CASCADE, "categories": CASCADE, "devices": CASCADE,
     "video-rate": (*CASCADE, "--every", "1s"),
     "packetlog": ("packetlog", "record", "-r", DEMO, "-o", "log"),
+    "packetlog-kernel": ("packetlog", "record", "-r", DEMO, "-o", "log"),
     "cca": (*TAPS, "--egress", TESTBED / "after.pcapng.gz"),
     "cca-onetap": TAPS,
     "l4s": ("l4s", "-r", SENDER, "--to", "10.2.1.2"),
@@ -43,6 +44,7 @@ def read_cca(folder: Path) -> object:
 READERS: dict[str, Callable[[Path], object]] = {
     "services": cascade.load, "categories": cascade.load, "devices": cascade.load,
     "packetlog": lambda folder: PacketModel(folder / "model.json"),
+    "packetlog-kernel": lambda folder: PacketModel(folder / "model.json"),
     "cca": read_cca, "cca-onetap": read_cca, "l4s": read_l4s,
 }  # fmt: skip
 # What reads networks of cca is there to train and evaluate them.

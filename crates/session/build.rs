@@ -7,8 +7,17 @@ use std::{env, fs, io};
 
 /// The models that ship. A list rather than what lies in the folder: cargo notices a change of a
 /// file that is named, and not a new folder.
-const MODELS: [&str; 8] =
-    ["categories", "cca", "cca-onetap", "devices", "l4s", "packetlog", "services", "video-rate"];
+const MODELS: [&str; 9] = [
+    "categories",
+    "cca",
+    "cca-onetap",
+    "devices",
+    "l4s",
+    "packetlog",
+    "packetlog-kernel",
+    "services",
+    "video-rate",
+];
 /// Where they are in a clone, and where a source distribution for Python has them.
 const PLACES: [&str; 2] = ["../../models", "../../python/wirelens/models"];
 const SUMS_FILE: &str = "SHA256SUMS";

@@ -30,6 +30,7 @@ FRAME_LENS = (300, 850)
 RING_KIB = 2048
 OUT = SCRATCH / "packetlog-live"
 REFERENCE = "tcpdump"
+KERNEL_MODEL = "models/packetlog-kernel"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,12 @@ def receivers(models: Sequence[str]) -> Iterator[live.Receiver]:
             ours += ["--model", model, "--mode", mode, "--fixed-mode"]
             name = f"wirelens, {mode}{of_model}"
             yield live.Receiver(name, ours, listens, live.told_by_wirelens)
+    kernel = [WIRELENS, "packetlog", "record", "-i", "wl0", "-B", ring, "-o", str(OUT)]
+    kernel += ["--mode", "default", "--fixed-mode", "--model", KERNEL_MODEL]
+    name = "wirelens, the kernel's model in user space"
+    yield live.Receiver(name, kernel, listens, live.told_by_wirelens)
+    kernel = [*kernel, "--offload", "xdp", "--mirror"]
+    yield live.Receiver("wirelens, in the kernel", kernel, listens, live.told_by_wirelens)
     if shutil.which("tcpdump"):
         theirs = ["tcpdump", "-n", "-i", "wl0", "-B", ring, "-Z", "root", "-w", str(OUT / "t.pcap")]
         yield live.Receiver(REFERENCE, theirs, listens, live.told_by_tcpdump)

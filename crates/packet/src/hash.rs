@@ -24,6 +24,12 @@ impl HashSeed {
         Self { first: split_mix(number) | 1, second: split_mix(number ^ 0x6a09_e667_f3bc_c909) | 1 }
     }
 
+    /// Both halves, for a program in the kernel that hashes as this does.
+    #[must_use]
+    pub const fn halves(self) -> [u64; 2] {
+        [self.first, self.second]
+    }
+
     /// Hashes two words: one widening multiply under the first half of the
     /// seed, folded, then one more under the second half. The second multiply
     /// is what makes the low and the high bits equally good.

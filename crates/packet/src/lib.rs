@@ -17,6 +17,7 @@
 
 pub mod batch;
 pub mod community_id;
+pub mod cut_note;
 pub mod dissect;
 pub mod duration;
 pub mod ecn_control;
@@ -38,6 +39,7 @@ pub mod when;
 pub mod wire;
 
 pub use batch::{BATCH_LEN_MAX, Batch, Frame, Source};
+pub use cut_note::CutNote;
 pub use ecn_control::{EcnControl, EcnFlowCounts, EcnRefusal, OneWayFlow};
 pub use event_time::{EventTime, TimeMove};
 pub use flow_key::{FlowDirection, FlowKey};

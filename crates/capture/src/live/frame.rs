@@ -4,7 +4,7 @@ use std::slice::IterMut;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use packet::dissect::{DissectOptions, dissect_into};
-use packet::{Direction, LinkType, Record, Timestamp};
+use packet::{CutNote, Direction, LinkType, Record, Timestamp};
 
 use super::link::link_type_of;
 use super::segments::Segmentation;
@@ -43,6 +43,8 @@ pub(crate) struct Taker<'a> {
     pub(crate) snaplen: u32,
     pub(crate) dissect: DissectOptions,
     pub(crate) origin: &'a Origin,
+    /// Of a program in the kernel that cuts frames.
+    pub(crate) cut_secret: Option<u64>,
     pub(crate) captured_bytes: u64,
 }
 
@@ -50,6 +52,14 @@ impl Taker<'_> {
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.slots.len() > 0
+    }
+
+    /// What the program in the kernel left in front of a frame that it cut.
+    #[inline]
+    fn note(&self, area: &[u8], frame: &RingFrame) -> Option<CutNote> {
+        let secret = self.cut_secret?;
+        let bytes = area.get(frame.start..)?.get(..frame.captured_len as usize)?;
+        CutNote::read(bytes.first_chunk()?, secret)
     }
 
     /// Makes a record of `frame`, which lies in `area`; false where it does not.
@@ -68,8 +78,14 @@ impl Taker<'_> {
             ),
         };
         let RingFrame { mut start, mut captured_len, mut wire_len, .. } = *frame;
+        let tag = Tag::new(frame.status, frame.vlan_control, frame.vlan_tpid);
+        if let Some(note) = self.note(area, frame) {
+            start += CutNote::LEN;
+            captured_len -= CutNote::LEN as u32;
+            wire_len = note.wire_len.max(captured_len);
+        }
         if link == LinkType::ETHERNET
-            && let Some(tag) = Tag::new(frame.status, frame.vlan_control, frame.vlan_tpid)
+            && let Some(tag) = tag
             && tag.put_back(area, start, captured_len as usize)
         {
             start -= TAG_LEN;
@@ -135,6 +151,7 @@ mod tests {
     use super::*;
 
     const ROOM: usize = 32;
+    const SECRET: u64 = 77;
 
     fn frame_of(bytes: &[u8]) -> (Vec<u8>, RingFrame) {
         let area = [&[0; ROOM], bytes].concat();
@@ -157,9 +174,14 @@ mod tests {
 
     fn take(area: &mut [u8], frame: &RingFrame, snaplen: u32, origin: &Origin) -> Option<Record> {
         let mut slots = [Record::default()];
-        let dissect = DissectOptions::default();
-        let slots_left = slots.iter_mut();
-        let mut taker = Taker { slots: slots_left, snaplen, dissect, origin, captured_bytes: 0 };
+        let mut taker = Taker {
+            slots: slots.iter_mut(),
+            snaplen,
+            dissect: DissectOptions::default(),
+            origin,
+            cut_secret: Some(SECRET),
+            captured_bytes: 0,
+        };
         taker.take(area, frame).then_some(slots[0])
     }
 
@@ -187,6 +209,30 @@ mod tests {
         for frame in [too_long, past_end, no_room_before] {
             assert_eq!(take(&mut area, &frame, u32::MAX, &ETHERNET), None);
         }
+    }
+
+    #[test]
+    fn a_frame_that_was_cut_has_its_length_and_loses_its_note() {
+        let mut note = [0; CutNote::LEN];
+        note[14..22].copy_from_slice(&SECRET.to_ne_bytes());
+        note[22..26].copy_from_slice(&1_514_u32.to_ne_bytes());
+        let (mut area, mut frame) = frame_of(&[note.as_slice(), &[0; 54]].concat());
+        let record = take(&mut area, &frame, u32::MAX, &ETHERNET).unwrap();
+        assert_eq!((record.captured_len, record.wire_len), (54, 1_514));
+        assert_eq!(record.offset as usize, ROOM + CutNote::LEN);
+        // Another's note is a part of the frame.
+        area[ROOM + 14] ^= 1;
+        let other = take(&mut area, &frame, u32::MAX, &ETHERNET).unwrap();
+        assert_eq!((other.captured_len, other.wire_len), (102, 102));
+        area[ROOM + 14] ^= 1;
+        // The card took out a tag, which is put back into the frame, not into what is before it.
+        frame.status |= libc::TP_STATUS_VLAN_VALID;
+        frame.vlan_control = 5;
+        let tagged = take(&mut area, &frame, u32::MAX, &ETHERNET).unwrap();
+        assert_eq!((tagged.captured_len, tagged.wire_len), (58, 1_518));
+        assert_eq!(tagged.layers.vlan(), Some(5));
+        let batch = packet::Batch { bytes: &area, records: &[], tick: None };
+        assert_eq!(CutNote::before(&tagged, &batch, SECRET).unwrap().wire_len, 1_514);
     }
 
     #[test]

@@ -104,6 +104,7 @@ pub fn open(
             Latency::Low => Scheduling::Wanted,
         },
         tick_ms: options.tick_ms(),
+        cut_secret: options.cut_secret,
         block_timeout_ms: shape.block_timeout_ms,
         is_up_at_start: target.is_up,
         interface_dropped_before: interface_dropped_before.take(),

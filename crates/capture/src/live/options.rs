@@ -24,6 +24,10 @@ pub struct LiveOptions {
     pub passing: Passing,
     /// After so long without a frame an empty batch carries the time; to whole milliseconds.
     pub tick: Span,
+    /// Frames may begin with a [note](packet::CutNote) of a program in the kernel that cut them,
+    /// under this secret: their length is then what it says, and the note lies in front of what
+    /// was captured.
+    pub cut_secret: Option<u64>,
 }
 
 /// Which way frames pass an interface, as it sees them.
@@ -79,6 +83,7 @@ impl Default for LiveOptions {
             is_promiscuous: true,
             passing: Passing::Both,
             tick: Span::from_ns(TICK_MS * NS_PER_MS),
+            cut_secret: None,
         }
     }
 }

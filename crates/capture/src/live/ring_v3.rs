@@ -190,6 +190,7 @@ mod tests {
                 snaplen: u32::MAX,
                 dissect: DissectOptions::default(),
                 origin: &Origin::One(LinkType::ETHERNET),
+                cut_secret: None,
                 captured_bytes: 0,
             };
             reader.walk(block, &mut taker);

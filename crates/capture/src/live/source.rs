@@ -49,6 +49,8 @@ pub struct LiveSource {
     pub(super) options: ReadOptions,
     pub(super) scheduling: Scheduling,
     pub(super) tick_ms: u32,
+    /// As [`LiveOptions::cut_secret`](super::LiveOptions::cut_secret).
+    pub(super) cut_secret: Option<u64>,
     pub(super) block_timeout_ms: u32,
     pub(super) is_up_at_start: bool,
     /// What the interface had lost at the start; of one source of a group only.
@@ -319,6 +321,7 @@ impl LiveSource {
             snaplen: self.options.snaplen,
             dissect: self.options.dissect,
             origin: &self.origin,
+            cut_secret: self.cut_secret,
             captured_bytes: 0,
         };
         self.reader.fill(&mut self.ring, &mut taker);

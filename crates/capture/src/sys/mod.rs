@@ -22,3 +22,5 @@ pub mod packet_socket;
 pub mod prefetch;
 #[cfg(target_os = "linux")]
 pub mod scheduling;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub mod shared_array;

@@ -18,6 +18,8 @@ use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, 
 
 /// Folder of a log, unless another is given.
 const FOLDER: &str = "packetlog";
+/// The model that ships for user space.
+pub(super) const MODEL: &str = "packetlog";
 
 /// Arguments of `wirelens packetlog`.
 #[derive(Debug, Args)]
@@ -94,7 +96,7 @@ pub struct RecordArguments {
     #[arg(short = 'o', long = "output", value_name = "DIR", default_value = FOLDER)]
     pub folder: PathBuf,
     /// Folder of a model of `wirelens train packetlog`, or the name of a shipped model
-    #[arg(short = 'm', long, value_name = "DIR", default_value = "packetlog")]
+    #[arg(short = 'm', long, value_name = "DIR", default_value = MODEL)]
     pub model: PathBuf,
     /// Thresholds for this site: a file of `wirelens packetlog calibrate`, of the same model
     #[arg(long, value_name = "FILE.json")]
@@ -117,6 +119,14 @@ pub struct RecordArguments {
     /// How long packets wait.
     #[command(flatten)]
     pub hindsight: HindsightArguments,
+    /// Classify and truncate packets in the kernel, for interfaces that receive mirrored traffic
+    /// alone; the default model is then packetlog-kernel
+    #[arg(long, value_name = "HOW", value_parser = ["xdp"], requires = "interface")]
+    #[arg(conflicts_with_all = ["read", "snaplen", "filter", "expression"])]
+    pub offload: Option<String>,
+    /// The interface receives mirrored traffic alone: what is truncated there reaches no one else
+    #[arg(long, requires = "offload")]
+    pub mirror: bool,
 }
 
 /// Arguments of `wirelens packetlog calibrate`.

@@ -5,10 +5,12 @@ use std::path::Path;
 use capture::live::LiveSource;
 use files::FileMode;
 use session::packetlog::settings::Settings;
-use session::packetlog::{Ask, PacketModel, Packetlog, ReadError, read_calibration, read_model};
+use session::packetlog::{
+    Ask, KERNEL_MODEL, Offload, PacketModel, Packetlog, ReadError, read_calibration, read_model,
+};
 use session::reading::OpenSources;
 
-use super::args::RecordArguments;
+use super::args::{MODEL, RecordArguments};
 use crate::alone::{self, Sources, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
@@ -29,6 +31,9 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
     ask.check()?;
     let typed = Sources::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
+    if let (Some(offload), Some(interface)) = (ask.offload, &mut inputs.interface) {
+        interface.options.cut_secret = Some(offload.secret());
+    }
     let packetlog = Packetlog::of(ask);
     let opened = alone::open(&mut inputs, typed, &packetlog)?;
     if arguments.input.check {
@@ -46,7 +51,13 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
 /// What was typed.
 fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
     let settings = Settings::read(arguments.settings.as_deref())?;
-    let model = model(&arguments.model)?;
+    let offload = arguments.offload.as_ref().map(|_| Offload::xdp(arguments.mirror)).transpose()?;
+    let name = match offload {
+        // What the usual one reads the kernel does not have.
+        Some(_) if arguments.model.as_os_str() == MODEL => Path::new(KERNEL_MODEL),
+        _ => &arguments.model,
+    };
+    let model = model(name)?;
     let calibration = arguments.calibration.as_deref();
     let calibration = calibration.map(|path| read_calibration(path, &model)).transpose();
     let calibration = calibration.map_err(|why| Failure::usage(format!("--calibration: {why}")))?;
@@ -54,12 +65,13 @@ fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
         folder: arguments.folder.clone(),
         model: model.model,
         calibration,
-        model_name: arguments.model.display().to_string(),
+        model_name: name.display().to_string(),
         mode: arguments.mode.clone(),
         settings,
         files: arguments.files.settings(),
         hindsight: arguments.hindsight.settings(),
         is_fixed: arguments.fixed_mode,
+        offload,
         events: arguments.events.clone(),
     })
 }

@@ -10,7 +10,7 @@ use super::tables::{RangePlace, Ranges, is_at_most};
 const WEIGHT_ONE: f64 = 16_777_216.0;
 
 /// A node without a row in the table of products.
-const NO_ROW: u32 = u32::MAX;
+pub(super) const NO_ROW: u32 = u32::MAX;
 
 /// A value of a packet's column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,13 +23,13 @@ pub struct IntegerValue {
 
 /// To the left where a value is at most the threshold, or at most its product with the divisor.
 #[derive(Clone, Copy, Debug)]
-struct Node {
-    threshold: i64,
+pub(super) struct Node {
+    pub(super) threshold: i64,
     /// The constant's row in the table of products, if it is a ratio that is compared.
-    row: u32,
+    pub(super) row: u32,
     /// The left child, itself in a leaf; the right one follows it.
-    left: u32,
-    column: u16,
+    pub(super) left: u32,
+    pub(super) column: u16,
 }
 
 /// Products of the constants that ratios are compared with, a row each.
@@ -37,7 +37,7 @@ struct Node {
 pub struct Products {
     ranges: Ranges,
     rows: HashMap<u64, u32>,
-    products: Vec<i64>,
+    pub(super) products: Vec<i64>,
 }
 
 /// Trees of one forest.
@@ -45,9 +45,10 @@ pub struct Products {
 pub struct IntegerForest {
     class_count: usize,
     /// Root and depth of each.
-    trees: Vec<(u32, u32)>,
-    nodes: Vec<Node>,
-    weights: Vec<u32>,
+    pub(super) trees: Vec<(u32, u32)>,
+    pub(super) nodes: Vec<Node>,
+    /// Of each node in turn that of each class.
+    pub(super) weights: Vec<u32>,
 }
 
 impl Products {

@@ -8,11 +8,13 @@
 //! connections are not among the columns.
 
 pub mod forest;
+pub mod kernel;
 pub mod sketch;
 pub mod sums;
 pub mod tables;
 #[cfg(test)]
 mod tests;
+pub mod verdicts;
 
 use std::fmt;
 use std::sync::Arc;

@@ -126,10 +126,10 @@ pub fn is_at_most(value: i64, place: RangePlace, products: &[i64]) -> bool {
 /// 2^(2 − bits), and 1 for being rounded down.
 #[derive(Clone, Debug)]
 pub struct Squares {
-    mantissa_bits: u32,
+    pub(super) mantissa_bits: u32,
     squares: Vec<u32>,
-    logarithms: Vec<u32>,
-    powers: Vec<u32>,
+    pub(super) logarithms: Vec<u32>,
+    pub(super) powers: Vec<u32>,
 }
 
 impl Squares {

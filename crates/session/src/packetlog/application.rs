@@ -155,6 +155,7 @@ impl Application for Packetlog {
             files: log,
             hindsight,
             is_fixed: fixed_mode,
+            offload: None,
             events,
         };
         ask.check_modes().map_err(|error| {

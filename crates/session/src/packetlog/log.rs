@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use super::LogError;
 use super::desk::{Gauges, Writer};
 use super::files::{Direct, Encoding, FileSettings, Notes, WhenFull};
+use super::offload::KernelHalf;
 use super::settings::Settings;
 use crate::clock::Clock;
 
@@ -148,13 +149,20 @@ pub struct Watcher {
     reasons: Arc<ReasonTally>,
     /// Bytes that the log may fill, where that ends it before the disk does.
     bytes_max: Option<u64>,
+    /// The half in the kernel, where there is one.
+    kernel: Option<Arc<KernelHalf>>,
 }
 
 impl Watcher {
     /// Of a log that is written so.
     #[must_use]
-    pub fn new(state: Arc<RecorderState>, reasons: Arc<ReasonTally>, files: &FileSettings) -> Self {
-        Self { state, reasons, bytes_max: files.keep_bytes }
+    pub(super) fn new(
+        state: Arc<RecorderState>,
+        reasons: Arc<ReasonTally>,
+        files: &FileSettings,
+        kernel: Option<Arc<KernelHalf>>,
+    ) -> Self {
+        Self { state, reasons, bytes_max: files.keep_bytes, kernel }
     }
 }
 
@@ -207,6 +215,7 @@ impl Writer for Watcher {
                 "records": of(&state.ledger_records),
                 "omitted": of(&state.ledger_omitted),
             },
+            "kernel": self.kernel.as_ref().map(|half| half.status()),
             "last_error": state.last_error(),
         })
     }

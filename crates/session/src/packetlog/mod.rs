@@ -8,10 +8,16 @@ mod drift;
 pub mod events;
 mod files;
 mod hindsight;
+mod judging;
 mod listed;
 pub mod log;
 mod metrics;
 mod named;
+#[cfg(not(all(target_os = "linux", feature = "tap")))]
+#[path = "no_offload.rs"]
+mod offload;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+mod offload;
 mod recording;
 pub mod search;
 pub mod settings;
@@ -38,6 +44,9 @@ pub use files::{Direct, Encoding, FileSettings, Notes, WhenFull};
 pub use hindsight::{HINDSIGHT_BYTES, HindsightSettings, Reach};
 pub use listed::{HOSTS, Listed, Listing, SESSIONS};
 pub use named::flow_named;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub use offload::KERNEL_MODEL;
+pub use offload::Offload;
 pub use recording::Ask;
 pub use simulate::{
     SIMULATION, SimulationReport, SimulationSettings, Simulator, WorkloadName, parse_gbps,

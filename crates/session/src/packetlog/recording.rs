@@ -11,8 +11,9 @@ use engine::Stage as _;
 use engine::run::{Control, spawn_free};
 use packet::file::{Interface, InterfaceStatistics};
 use packet::{Batch, Frame, HashSeed};
-use packetlog::calibration::{Calibration, CalibrationJudge, DriftCounts, DriftState};
+use packetlog::calibration::{Calibration, DriftCounts, DriftState};
 use packetlog::hindsight::{Hindsight, HindsightOptions};
+use packetlog::log::RecoveryReport;
 use packetlog::pipeline::{KeepOutcome, Keeper, Pipeline, TallyNow};
 use packetlog::policy::{Granularity, Switch, Table};
 use packetlog::reasons::Reason;
@@ -22,6 +23,8 @@ use serde_json::json;
 
 use super::desk::{self, Desk, DeskInputs, Work};
 use super::events::Events;
+use super::judging::Judging;
+use super::offload::{KernelHalf, Offload};
 use super::settings::Settings;
 use super::socket::Socket;
 use super::{FileSettings, HindsightSettings, LogError, Tell, WhenFull, drift, log};
@@ -50,6 +53,8 @@ pub struct Ask {
     pub hindsight: HindsightSettings,
     /// Whether the mode stays under pressure.
     pub is_fixed: bool,
+    /// Where packets are classified and cut, if not in user space.
+    pub offload: Option<Offload>,
     /// A file for events; that in the log's folder where there is none.
     pub events: Option<PathBuf>,
 }
@@ -76,7 +81,9 @@ pub(super) struct RunOf {
 
 /// A log that is recorded.
 pub(super) struct Recording {
-    pipeline: Pipeline<CalibrationJudge, Book>,
+    pipeline: Pipeline<Judging, Book>,
+    /// Attached for as long as packets come.
+    kernel: Option<Arc<KernelHalf>>,
     drift: Option<Arc<DriftState>>,
     tell_drift: Option<Tell>,
     desk: Arc<Desk>,
@@ -99,6 +106,7 @@ impl Ask {
     pub fn check(&self) -> Result<(), LogError> {
         self.check_modes()?;
         self.hindsight()?;
+        Offload::check(self)?;
         log::block_len(&self.files).map(|_| ())
     }
 
@@ -127,7 +135,7 @@ impl Recording {
     /// [`LogError`]
     pub(super) fn begin(ask: Ask, run: RunOf, interfaces: &[Interface]) -> Result<Self, LogError> {
         let hindsight = ask.hindsight()?.map(|options| Hindsight::new(options, run.seed));
-        let calibration = ask.calibration;
+        let (calibration, offload) = (ask.calibration, ask.offload);
         let Ask { folder, model, model_name, mode, mut settings, files, is_fixed, events, .. } =
             ask;
         let RunOf { seed, progress, control, clock, is_live, tell, tell_recovered, tell_drift } =
@@ -140,9 +148,6 @@ impl Recording {
         let named = events.map(|path| Events::append(&path, None, clock, tell)).transpose()?;
         let (mut recorder, recovered) =
             log::create(&folder, &files, &settings, &model, clock, is_live)?;
-        if let (Some(tell), Some(line)) = (tell_recovered, log::recovered_line(&recovered)) {
-            tell(&format!("the previous recorder did not end cleanly: {line}"));
-        }
         for (number, interface) in (0..).zip(interfaces) {
             recorder.interface(number, interface);
         }
@@ -151,9 +156,13 @@ impl Recording {
             Events::append(&path, Some(log::access(&files)), clock, tell)
         };
         let events = named.map_or_else(own, Ok)?;
-        let switch = Arc::new(Switch::new(&mode, table));
+        let switch = Arc::new(Switch::new(&mode, table.clone()));
         let work = Arc::new(Work::default());
-        let judge = CalibrationJudge::new(Arc::clone(&model), seed, calibration.as_ref());
+        let judging = Judging::new(offload, &model, seed, calibration, (interfaces, &table))?;
+        let (judge, kernel, halves) = judging.with(Arc::clone(&switch), &table);
+        if let Some(tell) = tell_recovered {
+            begin_lines(&recovered, kernel.as_deref()).iter().for_each(|line| tell(line));
+        }
         let (drift, reasons) = (judge.drift(), judge.reason_tally());
         let wake = Arc::new(Wake::new(clock));
         let state = recorder.state();
@@ -165,15 +174,16 @@ impl Recording {
             stop: control.flag(),
             last: Seen::default(),
         };
-        let pipeline = Pipeline::new(judge, book, Arc::clone(&switch), seed);
+        let pipeline = Pipeline::new(judge, book, switch, seed);
         let pipeline = pipeline.with_hindsight(hindsight);
+        let writer = log::Watcher::new(Arc::clone(&state), reasons, &files, kernel.clone());
         let watched = DeskInputs {
-            switch,
+            switch: halves,
             tally: pipeline.tally(),
             progress,
             work: Arc::clone(&work),
             drift: drift.clone(),
-            writer: Box::new(log::Watcher::new(Arc::clone(&state), reasons, &files)),
+            writer: Box::new(writer),
             clock,
         };
         let is_fixed = is_fixed || !is_live;
@@ -183,6 +193,7 @@ impl Recording {
         desk.event("begin", json!({"mode": mode, "model": model_name}));
         Ok(Self {
             pipeline,
+            kernel,
             drift,
             tell_drift,
             desk,
@@ -254,7 +265,17 @@ impl Recording {
     /// [`LogError`]: the log could not be finished.
     pub(super) fn finish(self, was_cut: bool) -> Result<RecordingOutcome, LogError> {
         let Self {
-            pipeline, drift, desk, state, model, folder, manager, socket, overwrites, ..
+            pipeline,
+            kernel,
+            drift,
+            desk,
+            state,
+            model,
+            folder,
+            manager,
+            socket,
+            overwrites,
+            ..
         } = self;
         drop(manager);
         drop(socket);
@@ -268,6 +289,7 @@ impl Recording {
         Ok(RecordingOutcome {
             tally,
             counts,
+            kernel_line: kernel.map(|half| half.line()).unwrap_or_default(),
             drift,
             report,
             model,
@@ -280,12 +302,20 @@ impl Recording {
     }
 }
 
+/// What is said before the first packet.
+fn begin_lines(recovered: &RecoveryReport, kernel: Option<&KernelHalf>) -> Vec<String> {
+    let line = log::recovered_line(recovered);
+    let recovered = line.map(|line| format!("the previous recorder did not end cleanly: {line}"));
+    recovered.into_iter().chain(kernel.map(KernelHalf::begin_lines).unwrap_or_default()).collect()
+}
+
 /// What is left of a recording.
 pub(super) struct RecordingOutcome {
     /// Packets by outcome.
     pub(super) tally: TallyNow,
     /// How they were judged.
     pub(super) counts: ClassifierCounts,
+    kernel_line: String,
     drift: Option<DriftCounts>,
     report: RecorderReport,
     model: Arc<Model>,
@@ -301,7 +331,7 @@ impl RecordingOutcome {
     #[must_use]
     pub(super) fn lines(&self) -> String {
         let lines = log::lines(&self.tally, &self.counts, &self.report, &self.model);
-        lines + &self.drift.as_ref().map(drift::lines).unwrap_or_default()
+        lines + &self.kernel_line + &self.drift.as_ref().map(drift::lines).unwrap_or_default()
     }
 
     /// Checks that every packet that was seen was judged, and kept, passed over or lost. How many

@@ -1,0 +1,252 @@
+"""What it costs to classify and truncate packets in the kernel, beside user space: `bash
+bench/speed/run.sh --only packetlog-kernel`.
+
+Recorders take turns on one end of a veth pair, as in `live_beside.py`, whose link, generator and
+clock these are. Of the program the kernel itself counts runs and their time (`bpf_stats_enabled`);
+its instructions and maps are the counterpart of the paper's Table III. Root and bpftool.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "speed"))
+
+import environment
+import live
+import live_beside
+from jobs import SCRATCH, WIRELENS
+
+RATES = (50_000, 100_000, 200_000)
+OUT = live_beside.OUT
+STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
+IN_KERNEL, USER, SHIPPED = "in the kernel", "same model in user space", "model that ships"
+SWITCHES = 20
+
+
+@dataclass(frozen=True)
+class Run:
+    """One recorder at one rate."""
+
+    round: int
+    name: str
+    rate: int
+    sent: int
+    sent_per_s: float
+    received: int
+    marked: int
+    stored_bytes: int
+    cpu_ns_per_offered: float
+    # Of the program in the kernel, for each packet.
+    kernel_ns: float | None
+    load: float
+
+
+def bpftool(*words: str) -> list[dict]:
+    shown = subprocess.run(
+        ["bpftool", "--json", *words], check=True, capture_output=True, text=True
+    )
+    told = json.loads(shown.stdout)
+    return told if isinstance(told, list) else [told]
+
+
+def recorders() -> Iterator[tuple[str, list[str]]]:
+    words = [WIRELENS, "packetlog", "record", "-i", "wl0", "-B", str(live_beside.RING_KIB)]
+    words += ["-o", str(OUT / "log"), "--mode", "default", "--fixed-mode"]
+    kernel = [*words, "--model", "models/packetlog-kernel"]
+    yield SHIPPED, [*words, "--model", "models/packetlog"]
+    yield USER, kernel
+    yield IN_KERNEL, [*kernel, "--offload", "xdp", "--mirror"]
+
+
+def marked() -> int:
+    words = [WIRELENS, "packetlog", "stats", "--log", str(OUT / "log"), "--format", "jsonl"]
+    told = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    rows = [json.loads(line) for line in told.splitlines()]
+    return sum(row["seen_packets"] for row in rows if row["class"] == "anomalous")
+
+
+def measure(name: str, command: list[str], rate: int, seconds: float, round_: int) -> Run:
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    # While the program is attached.
+    ask = ["sh", "-c", f"bpftool --json prog show name cut >{OUT}/program.json"]
+    receiver = live.Receiver(
+        name, command, lambda text: "listening on" in text, live.told_by_wirelens,
+        ask if name == IN_KERNEL else [],
+    )  # fmt: skip
+    run = live.measure(receiver, 0, rate, seconds, round_)
+    kernel_ns = None
+    if name == IN_KERNEL:
+        program = json.loads((OUT / "program.json").read_text())
+        kernel_ns = program["run_time_ns"] / max(program["run_cnt"], 1)
+    stored = sum(path.stat().st_size for path in (OUT / "log").glob("*.pcapng"))
+    cpu_ns = run.cpu_s * 1e9 / max(run.sent, 1)
+    found = Run(
+        round_, name, rate, run.sent, run.sent_per_s, run.processed, marked(), stored,
+        round(cpu_ns, 1), kernel_ns, run.load,
+    )  # fmt: skip
+    shutil.rmtree(OUT)
+    return found
+
+
+def program_facts() -> dict[str, object]:
+    """Instructions, bytes of maps, and microseconds of changes of mode."""
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    command = dict(recorders())[IN_KERNEL]
+    command.remove("--fixed-mode")
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        live.wait_until(lambda: (OUT / "log/control.sock").exists(), "the recorder listens")
+        time.sleep(0.5)
+        program = bpftool("prog", "show", "name", "cut")[0]
+        maps = [row for row in bpftool("map", "show") if row["id"] in program["map_ids"]]
+        for number in range(SWITCHES):
+            mode = ("log-all", "default")[number % 2]
+            words = [WIRELENS, "packetlog", "mode", mode, "--log", str(OUT / "log")]
+            subprocess.run(words, check=True, capture_output=True)
+    finally:
+        process.terminate()
+        process.wait(live.WAIT_MAX_S)
+    events = [json.loads(line) for line in (OUT / "log/events.jsonl").read_text().splitlines()]
+    took = [event["took_us"] for event in events if event["event"] == "mode"]
+    shutil.rmtree(OUT)
+    return {
+        "instructions": program["bytes_xlated"] // 8,
+        "machine_code_bytes": program["bytes_jited"],
+        "maps": {
+            row["name"]: {
+                "entries": row["max_entries"],
+                "value_bytes": row["bytes_value"],
+                "bytes": row["bytes_memlock"],
+            }
+            for row in maps
+        },
+        "mode_us": took,
+    }
+
+
+def rows(runs: list[Run]) -> list[str]:
+    out = ["| recorder | packets/s | ns per packet | program, ns | marked | lost | stored |"]
+    out.append("|---|---:|---:|---:|---:|---:|---:|")
+    for rate in dict.fromkeys(run.rate for run in runs):
+        for name in dict.fromkeys(run.name for run in runs):
+            same = [run for run in runs if (run.name, run.rate) == (name, rate)]
+            kernel = [run.kernel_ns for run in same if run.kernel_ns is not None]
+            lost = median(max(0, run.sent - run.received) / run.sent for run in same)
+            share = median(run.marked / max(run.received, 1) for run in same)
+            stored = median(run.stored_bytes / max(run.received, 1) for run in same)
+            cpu = median(run.cpu_ns_per_offered for run in same)
+            shown = f"{median(kernel):,.0f}" if kernel else ""
+            out.append(
+                f"| {name} | {rate:,} | {cpu:,.0f} | {shown} | {share:.1%} | {lost:.2%} |"
+                f" {stored:,.0f} B |"
+            )
+    return out
+
+
+def ratios(runs: list[Run], other: str) -> list[float]:
+    found = []
+    for rate in dict.fromkeys(run.rate for run in runs):
+
+        def cpu(name: str, rate: int = rate) -> float:
+            same = (run for run in runs if (run.name, run.rate) == (name, rate))
+            return median(run.cpu_ns_per_offered for run in same)
+
+        found.append(cpu(IN_KERNEL) / cpu(other))
+    return found
+
+
+def table(runs: list[Run], facts: dict[str, object], seconds: float, capture: str) -> str:
+    program = facts["program"]
+    ships, same = ratios(runs, SHIPPED), ratios(runs, USER)
+    kernel = [run.kernel_ns for run in runs if run.kernel_ns is not None]
+    took = program["mode_us"]
+    out = [
+        "# The packet log's half in the kernel",
+        "",
+        f"{facts['date']}, commit {facts['commit']}. {facts['cpu']}, {facts['cores']} cores,"
+        f" {facts['memory_gib']} GiB, Linux {facts['kernel']}.",
+        "",
+        "One recorder at a time on one end of a veth pair, mode default, the packets of"
+        f" `{capture}` in their order for {seconds:g} s in each run, {facts['rounds']} rounds in"
+        " alternating order; medians. *ns per packet* is the processor time of all threads of the"
+        " recorder, user and system, per packet sent; that of the program in the kernel is spent in"
+        " the time of whoever delivers packets, here the generator, and is *program, ns*, as the"
+        " kernel counts it.",
+        "",
+        "| | found | wanted |",
+        "|---|---:|---:|",
+        f"| user space ÷ that with the model that ships | {min(ships):.2f} to {max(ships):.2f} | ≤ 0.5 |",
+        f"| user space ÷ that with the same model | {min(same):.2f} to {max(same):.2f} | |",
+        f"| the program, ns per packet | {median(kernel):,.0f} | ≤ 400 |",
+        f"| change of mode, µs, the longest of {len(took)} | {max(took):,.0f} | < 1,000 |",
+        "",
+        *rows(runs),
+        "",
+        "## Instructions and memory (the paper's Table III)",
+        "",
+        f"{program['instructions']:,} instructions, {program['machine_code_bytes']:,} bytes of"
+        " machine code.",
+        "",
+        "| map | entries | bytes of an entry | bytes |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {name} | {map_['entries']:,} | {map_['value_bytes']:,} | {map_['bytes']:,} |"
+            for name, map_ in program["maps"].items()
+        ),
+    ]
+    return "\n".join(out) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of traffic in each run")
+    parser.add_argument("--replay", type=Path, required=True, help="the frames that are sent")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if os.geteuid() != 0 or not shutil.which("bpftool"):
+        live.say("SKIPPED: packetlog-kernel: needs root and bpftool")
+        return
+    if not arguments.inside:
+        live.go_inside()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    live.REPLAY = arguments.replay
+    live.make_link()
+    facts = environment.facts([], arguments.rounds)
+    facts["program"] = program_facts()
+    counted = STATISTICS.read_text()
+    STATISTICS.write_text("1")
+    runs: list[Run] = []
+    cases = [(name, words, rate) for rate in RATES for name, words in recorders()]
+    try:
+        with (arguments.output / "kernel.jsonl").open("w") as file:
+            for round_ in range(arguments.rounds):
+                live.say(f"round {round_ + 1} of {arguments.rounds}")
+                for name, words, rate in cases if round_ % 2 == 0 else reversed(cases):
+                    runs.append(measure(name, words, rate, arguments.seconds, round_))
+                    file.write(json.dumps(asdict(runs[-1])) + "\n")
+                    file.flush()
+    finally:
+        STATISTICS.write_text(counted)
+    (arguments.output / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
+    text = table(runs, facts, arguments.seconds, arguments.replay.name)
+    (arguments.output / "table.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Classifies packets where the driver hands them over, and cuts each to what the packet log keeps
+ * of its class: TitanLog's data plane (sections IV and VI-A) as XDP, for interfaces that carry
+ * mirrored traffic alone, since what is cut here is cut for all.
+ *
+ * A note in front of what is left has the frame's length and the verdict, under a secret that no
+ * sender knows: there is room in front of every frame, and not behind. A frame that the program
+ * does not judge goes up as it came, without a note.
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "cut.h"
+#include "arithmetic.h"
+#include "headers.h"
+#include "sums.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+struct value {
+	__s64 value;
+	/* Of a ratio the range of its divisor. */
+	__u16 range;
+	__u16 shift;
+	__u32 unused;
+};
+
+/* What a packet needs beyond the stack. */
+struct scratch {
+	struct headers headers;
+	struct options options;
+	struct sums sums[KEYS_ROOM];
+	struct value values[VALUES_LEN];
+	__u64 weights[CLASSES_MAX];
+	__u32 all_weight;
+	__u32 class_weight;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct control);
+} CONTROL SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct model);
+} MODELS SEC(".maps");
+
+/* By key, then layer. User space sets its length. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bucket);
+} BUCKETS SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} SCRATCH SEC(".maps");
+
+/* By processor, and read by user space without a call. User space sets its length. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct counts);
+} COUNTS SEC(".maps");
+
+static __always_inline void count(enum count which, __u64 more)
+{
+	__u32 processor = bpf_get_smp_processor_id();
+	struct counts *counts = bpf_map_lookup_elem(&COUNTS, &processor);
+
+	if (counts)
+		counts->of[which & (COUNTS_ROOM - 1)] += more;
+}
+
+static __always_inline struct control *control_of(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&CONTROL, &zero);
+}
+
+static __always_inline struct scratch *scratch_of(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&SCRATCH, &zero);
+}
+
+static __always_inline struct model *model_of(__u32 at)
+{
+	at &= 1;
+	return bpf_map_lookup_elem(&MODELS, &at);
+}
+
+/* The sums of a packet's key, its own included. */
+static __always_inline int observe(const struct control *control, __u32 key,
+				   struct arrival *packet, struct sums *found)
+{
+	__u64 hash = packet->hash;
+
+	for (__u32 layer = 0; layer < LAYERS_MAX; layer++) {
+		__u32 place = (key * control->layers + layer) * (control->mask + 1) +
+			      ((__u32)(hash >> 32) & control->mask);
+		struct bucket *bucket;
+
+		if (layer >= control->layers)
+			break;
+		bucket = bpf_map_lookup_elem(&BUCKETS, &place);
+		if (!bucket)
+			break;
+		if (bucket_take(bucket, packet, layer + 1 == control->layers, found))
+			return 1;
+		hash = mixed(hash);
+	}
+	count(COUNT_REFUSED, 1);
+	return 0;
+}
+
+static __always_inline void put(struct value *values, __u32 at, __s64 value)
+{
+	values[at & (VALUES_LEN - 1)].value = value;
+}
+
+static __always_inline void put_ratio(const struct model *model, struct value *values, __u32 at,
+				      __u64 value, __u32 divisor)
+{
+	struct value *place = &values[at & (VALUES_LEN - 1)];
+	__u32 shift = divisor >> KEY_BITS ? less(bit_length(divisor), KEY_BITS) : 0;
+
+	place->value = value > 0x7fffffffffffffff ? 0x7fffffffffffffff : value;
+	place->range = model->ranges[divisor >> (shift & 31) & (RANGES_LEN - 1)];
+	place->shift = shift;
+}
+
+/* Columns of the packet alone, in the order of `features::PacketColumn`. */
+static __always_inline void put_own(const struct headers *headers, struct value *values)
+{
+	__s32 one = headers->source_port, other = headers->destination_port;
+	__s32 flags = headers->tcp_flags;
+	__u32 at = 0;
+
+	put(values, at++, headers->wire_len);
+	put(values, at++, headers->size);
+	put(values, at++, headers->payload_len);
+	put(values, at++, headers->is_ipv6 ? 6 : 4);
+	put(values, at++, headers->protocol);
+	put(values, at++, headers->is_ipv6 ? IPV6_LEN : IPV4_LEN);
+	put(values, at++, headers->transport_len);
+	put(values, at++, one);
+	put(values, at++, other);
+	put(values, at++, one < other ? one : other);
+	put(values, at++, one < other ? other : one);
+	put(values, at++, flags);
+	for (__u32 bit = 0; bit < 8; bit++)
+		put(values, at++, flags < 0 ? -1 : flags >> bit & 1);
+	put(values, at++, flags < 0 ? -1 : headers->tcp_window);
+	put(values, at++, 0);
+	put(values, at++, headers->dont_fragment);
+	put(values, at++, headers->ecn);
+	put(values, at++, -1);
+	put(values, at++, -1);
+	put(values, at++, -1);
+	put(values, at++, -1);
+	put(values, at++, 0);
+}
+
+/* Of a spread the variance times its count. */
+static __always_inline __u64 moment(const struct model *model, const struct spread *spread,
+				    __u32 number)
+{
+	__u64 distance = spread->sum < 0 ? -spread->sum : spread->sum;
+	__u64 of_mean;
+
+	if (!spread->squares)
+		return 0;
+	of_mean = square_over(model, distance, number);
+	return spread->squares > of_mean ? spread->squares - of_mean : 0;
+}
+
+/* Columns of a key, in the order of `features::SumColumn`. */
+static __always_inline void put_sums(const struct model *model, __u32 key, const struct sums *sums,
+				     int is_back, struct value *values)
+{
+	__u32 at = OWN_COLUMNS + key * KEY_COLUMNS;
+	__u32 gaps = sums->packets - 1;
+	__u64 gap_sum = sums->last_ns - sums->first_ns;
+	__u32 variances = model->variances >> (2 * key);
+
+	put(values, at++, sums->packets);
+	put(values, at++, is_back ? sums->packets - sums->marked : sums->marked);
+	put(values, at++, sums->size_sum);
+	put(values, at++, sums->size_max);
+	put(values, at++, sums->size_min);
+	put_ratio(model, values, at++, sums->size_sum, sums->packets);
+	put_ratio(model, values, at++,
+		  variances & 1 ? moment(model, &sums->sizes, sums->packets) : 0, sums->packets);
+	put(values, at++, gap_sum);
+	if (!gaps) {
+		for (__u32 missing = 0; missing < 4; missing++)
+			put_ratio(model, values, at + missing, 0, 0), put(values, at + missing, -1);
+		return;
+	}
+	put(values, at++, sums->gap_max);
+	put(values, at++, sums->gap_min);
+	put_ratio(model, values, at++, gap_sum, gaps);
+	put_ratio(model, values, at++, variances & 2 ? moment(model, &sums->gaps, gaps) : 0, gaps);
+}
+
+static __always_inline void put_missing(struct value *values, __u32 key)
+{
+	for (__u32 column = 0; column < KEY_COLUMNS; column++) {
+		struct value *value =
+			&values[(OWN_COLUMNS + key * KEY_COLUMNS + column) & (VALUES_LEN - 1)];
+
+		value->value = -1;
+		value->range = value->shift = 0;
+	}
+}
+
+/* The leaf of a tree that a packet comes to. */
+static __always_inline __u32 leaf_of(const struct model *model, const struct value *values,
+				     __u32 at, __u32 depth)
+{
+	for (__u32 level = 0; level < DEPTH_MAX; level++) {
+		const struct node *node = &model->nodes[at & (NODES_MAX - 1)];
+		const struct value *value = &values[node->column & (VALUES_LEN - 1)];
+		__s64 number = value->value, limit = node->threshold;
+
+		if (level >= depth)
+			break;
+		if (node->products != NO_ROW) {
+			number >>= value->shift & 63;
+			limit = model->products[(node->products + value->range) &
+						(PRODUCTS_MAX - 1)];
+		}
+		at = node->left + (number > limit);
+	}
+	return at & (NODES_MAX - 1);
+}
+
+/*
+ * What follows are functions that the verifier looks at one by one, each with any arguments: inlined
+ * into one program, their branches multiply to more states than it visits.
+ */
+
+/* COUNT_JUDGED once the packet's headers are in the scratch memory, or why they are not. */
+__noinline int take_headers(struct xdp_md *context)
+{
+	struct control *control = control_of();
+	struct scratch *scratch = scratch_of();
+	struct frame frame = {
+		.context = context,
+		.data = (const void *)(long)context->data,
+		.end = (const void *)(long)context->data_end,
+	};
+
+	if (!control || !scratch)
+		return COUNT_OTHER_NETWORK;
+	frame.options = &scratch->options;
+	return read_headers(control, &frame, &scratch->headers);
+}
+
+/* Adds the packet to the sums of one of its keys, and these to the packet's values. Packets of the
+ * key; 0 where there are no sums.
+ */
+__noinline __u32 take_sums(__u32 key, __u32 is_marked, __u64 now_ns, __u32 model_at)
+{
+	struct control *control = control_of();
+	struct scratch *scratch = scratch_of();
+	struct model *model = model_of(model_at);
+	struct arrival packet = { .is_marked = is_marked };
+	struct sums *sums;
+	int is_back;
+
+	if (!control || !scratch || !model || key >= KEYS_LEN || !control->window_ns)
+		return 0;
+	/* Else the compiler leaves out the mask, and the verifier does not see why it may. */
+	asm volatile("" : "+r"(key));
+	key &= KEYS_ROOM - 1;
+	sums = &scratch->sums[key];
+	packet.hash = scratch->headers.hashes[key];
+	packet.size = scratch->headers.size;
+	packet.mantissa_bits = model->mantissa_bits;
+	packet.now_ns = now_ns % control->window_ns;
+	/* Never 0, which is that of a bucket without a window. */
+	packet.window = now_ns / control->window_ns;
+	packet.window += !packet.window;
+	if (!observe(control, key, &packet, sums)) {
+		put_missing(scratch->values, key);
+		return 0;
+	}
+	is_back = key == OF_FLOW && !scratch->headers.is_low_to_high;
+	put_sums(model, key, sums, is_back, scratch->values);
+	return sums->packets;
+}
+
+/* The class of the packet whose values are in the scratch memory: that of the highest weight, of
+ * several such the first.
+ */
+__noinline __u32 take_class(__u32 is_by_flow, __u32 model_at)
+{
+	struct scratch *scratch = scratch_of();
+	struct model *model = model_of(model_at);
+	const struct forest *forest;
+	__u64 all = 0, highest = 0;
+	__u32 class = 0;
+
+	if (!scratch || !model)
+		return 0;
+	put_own(&scratch->headers, scratch->values);
+	forest = is_by_flow ? &model->of_flow : &model->of_packet;
+	for (__u32 each = 0; each < CLASSES_MAX; each++)
+		scratch->weights[each] = 0;
+	for (__u32 tree = 0; tree < TREES_MAX; tree++) {
+		__u32 leaf;
+
+		if (tree >= forest->tree_count)
+			break;
+		leaf = leaf_of(model, scratch->values, forest->trees[tree].root,
+			       forest->trees[tree].depth);
+		for (__u32 each = 0; each < CLASSES_MAX; each++)
+			scratch->weights[each] += model->weights[leaf * CLASSES_MAX + each];
+	}
+	for (__u32 each = 0; each < CLASSES_MAX; each++) {
+		all += scratch->weights[each];
+		if (scratch->weights[each] > highest) {
+			highest = scratch->weights[each];
+			class = each;
+		}
+	}
+	scratch->all_weight = all;
+	scratch->class_weight = highest;
+	return class;
+}
+
+static __always_inline void judge(const struct control *control, __u32 model_at,
+				  const struct headers *headers, struct note *note)
+{
+	struct model *model = model_of(model_at);
+	__u64 now_ns = control->clock_ns;
+	__u32 packets[KEYS_LEN] = {};
+
+	if (!model)
+		return;
+	if (!now_ns)
+		now_ns = bpf_ktime_get_ns() + control->clock_offset_ns;
+	if (model->keys & 1 << OF_FLOW)
+		packets[OF_FLOW] = take_sums(OF_FLOW, headers->is_low_to_high, now_ns, model_at);
+	/* A packet of a flow of which this is all that is known began it. */
+	if (model->keys & 1 << OF_SOURCE)
+		packets[OF_SOURCE] = take_sums(OF_SOURCE, packets[OF_FLOW] <= 1, now_ns, model_at);
+	if (model->keys & 1 << OF_DESTINATION)
+		packets[OF_DESTINATION] =
+			take_sums(OF_DESTINATION, packets[OF_FLOW] <= 1, now_ns, model_at);
+	note->is_by_flow = (model->main == OF_FLOW && packets[OF_FLOW]) ||
+			      (model->main == OF_SOURCE && packets[OF_SOURCE]) ||
+			      (model->main == OF_DESTINATION && packets[OF_DESTINATION]);
+	note->class = take_class(note->is_by_flow, model_at);
+}
+
+SEC("xdp")
+int cut(struct xdp_md *context)
+{
+	struct control *control = control_of();
+	struct scratch *scratch = scratch_of();
+	struct note note = {};
+	struct noted *noted;
+	const __u8 *addresses;
+	const struct table *table;
+	__u32 wire_len, kept;
+	int cause;
+
+	if (!control || !scratch)
+		return XDP_PASS;
+	count(COUNT_SEEN, 1);
+	cause = take_headers(context);
+	if (cause != COUNT_JUDGED) {
+		count(cause, 1);
+		return XDP_PASS;
+	}
+	table = &control->tables[control->table_at & 1];
+	judge(control, control->model_at, &scratch->headers, &note);
+	wire_len = scratch->headers.wire_len;
+	note.secret = control->secret;
+	note.wire_len = wire_len;
+	note.all_weight = scratch->all_weight;
+	note.class_weight = scratch->class_weight;
+	note.generation = table->generation;
+	kept = table->keep[note.class & (CLASSES_MAX - 1)];
+	kept = kept > wire_len ? wire_len : kept + scratch->headers.payload_at;
+	kept = kept > wire_len ? wire_len : kept;
+	if (bpf_xdp_adjust_head(context, -(int)sizeof(*noted))) {
+		count(COUNT_NO_ROOM, 1);
+		return XDP_PASS;
+	}
+	if (kept < wire_len)
+		bpf_xdp_adjust_tail(context, (int)kept - (int)wire_len);
+	noted = (void *)(long)context->data;
+	addresses = (void *)(noted + 1);
+	if ((const void *)(addresses + sizeof(noted->addresses)) >
+	    (const void *)(long)context->data_end)
+		return XDP_PASS;
+	__builtin_memcpy(noted->addresses, addresses, sizeof(noted->addresses));
+	noted->type = bpf_htons(NOTE_TYPE);
+	noted->note = note;
+	noted->unused = 0;
+	count(COUNT_JUDGED, 1);
+	count(COUNT_BYTES, wire_len);
+	count(COUNT_CUT_BYTES, wire_len - kept);
+	return XDP_PASS;
+}

@@ -1,0 +1,113 @@
+//! What the program in the kernel that cuts packets says of each, in front of what is left of it.
+//!
+//! A sender who knew the secret could write such a note himself, so it is drawn for each run and
+//! shown nowhere.
+
+use crate::batch::Batch;
+use crate::record::Record;
+
+/// The verdict on a packet, and its length before it was cut: `struct note` of
+/// `crates/capture/bpf/cut.h`, within a link header of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CutNote {
+    /// Bytes of the frame as the driver had it.
+    pub wire_len: u32,
+    /// Of all trees together.
+    pub all_weight: u32,
+    /// How much of that is the class's.
+    pub class_weight: u32,
+    /// Of the table by which it was cut, its lower 32 bits.
+    pub generation: u32,
+    /// Index of the class.
+    pub class: u16,
+    /// Whether sums of the packet's flow decided.
+    pub is_by_flow: bool,
+}
+
+/// Where the note begins, behind an Ethernet header.
+const NOTE_AT: usize = 14;
+/// Bytes of a VLAN tag, which a capture may put between the note and the frame.
+const TAG_LEN: usize = 4;
+
+impl CutNote {
+    /// Bytes in front of the frame.
+    pub const LEN: usize = 48;
+
+    /// From the first bytes of a frame; nothing where they are not signed by the secret.
+    #[inline]
+    #[must_use]
+    pub fn read(bytes: &[u8; Self::LEN], secret: u64) -> Option<Self> {
+        let word = |at: usize| u32::from_ne_bytes(four(bytes, at));
+        let [a, b, c, d] = four(bytes, 0);
+        let [e, f, g, h] = four(bytes, 4);
+        let is_signed = u64::from_ne_bytes([a, b, c, d, e, f, g, h]) == secret;
+        let [class_a, class_b, is_by_flow, _] = four(bytes, 24);
+        is_signed.then(|| Self {
+            wire_len: word(8),
+            all_weight: word(12),
+            class_weight: word(16),
+            generation: word(20),
+            class: u16::from_ne_bytes([class_a, class_b]),
+            is_by_flow: is_by_flow != 0,
+        })
+    }
+
+    /// That of a packet of which a capture left it in front of the frame's bytes.
+    #[inline]
+    #[must_use]
+    pub fn before(record: &Record, batch: &Batch<'_>, secret: u64) -> Option<Self> {
+        let at = |start: usize| Self::read(batch.bytes.get(start..)?.first_chunk()?, secret);
+        let start = (record.offset as usize).checked_sub(Self::LEN)?;
+        // A tag that a card took out was put back since, and took its room from the note's end.
+        at(start).or_else(|| at(start + TAG_LEN))
+    }
+}
+
+#[inline]
+const fn four(bytes: &[u8; CutNote::LEN], at: usize) -> [u8; 4] {
+    let at = NOTE_AT + at;
+    [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note() -> [u8; CutNote::LEN] {
+        let mut bytes = [0; CutNote::LEN];
+        let note = &mut bytes[NOTE_AT..];
+        note[..8].copy_from_slice(&7_u64.to_ne_bytes());
+        for (at, word) in [(8, 1_514_u32), (12, 300), (16, 200), (20, 5)] {
+            note[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+        }
+        note[24..26].copy_from_slice(&1_u16.to_ne_bytes());
+        note[26] = 1;
+        bytes
+    }
+
+    #[test]
+    fn a_note_is_read_where_its_secret_is_right() {
+        let wanted = CutNote {
+            wire_len: 1_514,
+            all_weight: 300,
+            class_weight: 200,
+            generation: 5,
+            class: 1,
+            is_by_flow: true,
+        };
+        assert_eq!(CutNote::read(&note(), 7), Some(wanted));
+        assert_eq!(CutNote::read(&note(), 8), None);
+    }
+
+    #[test]
+    fn a_note_is_found_in_front_of_a_frame_also_behind_a_tag() {
+        let bytes = [note().as_slice(), &[1; 60]].concat();
+        let batch = |bytes| Batch { bytes, records: &[], tick: None };
+        let found = |offset| {
+            let record = Record { offset, captured_len: 60, ..Record::default() };
+            CutNote::before(&record, &batch(&bytes), 7)
+        };
+        assert!(found(48).is_some() && found(44).is_some());
+        assert!(found(47).is_none() && found(0).is_none() && found(u32::MAX).is_none());
+    }
+}

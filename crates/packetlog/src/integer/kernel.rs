@@ -1,0 +1,178 @@
+//! A model as the program in the kernel reads it: `struct model` of `crates/capture/bpf/cut.h`.
+//!
+//! The tables are those of user space, number by number; only places differ. Columns have fixed
+//! ones, nodes and leaves of both forests lie behind each other, and the range of a number of 16
+//! bits is looked up in place of being searched for.
+
+use packet::Span;
+
+use super::forest::{IntegerForest, NO_ROW};
+use super::{IntegerError, IntegerModel};
+use crate::features::{Column, Key, SumColumn};
+
+/// Classes that a program in the kernel tells apart at most.
+pub const CLASSES_MAX: usize = 8;
+const TREES_MAX: usize = 32;
+const DEPTH_MAX: u32 = 16;
+const NODES_MAX: usize = 8_192;
+const PRODUCTS_MAX: usize = 65_536;
+const RANGES_LEN: u32 = 65_536;
+const MANTISSAS_MAX: usize = (1 << 12) + 2;
+const LAYERS_MAX: usize = 4;
+/// Columns of a packet alone come first, then those of each key.
+const OWN_COLUMNS: usize = 32;
+const KEY_COLUMNS: usize = 16;
+
+/// Bytes of a model.
+pub const MODEL_LEN: usize = 24
+    + 2 * (8 + 8 * TREES_MAX)
+    + 2 * RANGES_LEN as usize
+    + 2 * 4 * MANTISSAS_MAX
+    + 24 * NODES_MAX
+    + 4 * NODES_MAX * CLASSES_MAX
+    + 8 * PRODUCTS_MAX;
+
+/// What a program in the kernel needs to classify as this model does.
+#[derive(Clone, Debug)]
+pub struct KernelModel {
+    /// The tables, [`MODEL_LEN`] bytes.
+    pub bytes: Vec<u8>,
+    /// Layers of each sketch.
+    pub layers: usize,
+    /// Buckets of a layer, a power of two.
+    pub buckets: usize,
+    /// Sums begin again after so long.
+    pub window: Span,
+}
+
+impl IntegerModel {
+    /// The same model for the kernel.
+    ///
+    /// # Errors
+    /// [`IntegerError`], where it is larger than the program's tables.
+    pub fn for_kernel(&self) -> Result<KernelModel, IntegerError> {
+        self.check_size()?;
+        let options = &self.options;
+        let keys = Key::ALL.iter().filter(|&&key| self.needs(key));
+        let keys: u32 = keys.map(|&key| 1 << key as u32).sum();
+        let main = options.main_key().map_or(Key::COUNT as u32, |key| key as u32);
+        let mut image = Image(Vec::with_capacity(MODEL_LEN));
+        let classes = u32::try_from(self.class_count).unwrap_or(u32::MAX);
+        image.words([self.squares.mantissa_bits, classes, keys, main, self.variances(), 0]);
+        let behind = self.flow.node_count();
+        image.trees(&self.flow, 0);
+        image.trees(&self.packet, behind);
+        let ranges = self.products.ranges();
+        (0..RANGES_LEN).for_each(|at| image.put(ranges.place(at.into()).index.to_ne_bytes()));
+        for table in [&self.squares.logarithms, &self.squares.powers] {
+            image.words(table.iter().copied());
+            image.fill(4 * MANTISSAS_MAX.saturating_sub(table.len()));
+        }
+        self.put_nodes(&mut image);
+        for forest in [&self.flow, &self.packet] {
+            for weights in forest.weights.chunks(self.class_count) {
+                image.words(weights.iter().copied());
+                image.fill(4 * (CLASSES_MAX - weights.len()));
+            }
+        }
+        let nodes = behind + self.packet.node_count();
+        image.fill(4 * CLASSES_MAX * (NODES_MAX - nodes));
+        self.products.products.iter().for_each(|product| image.put(product.to_ne_bytes()));
+        image.fill(8 * (PRODUCTS_MAX - self.products.products.len()));
+        Ok(KernelModel {
+            bytes: image.0,
+            layers: options.layers,
+            buckets: options.buckets.next_power_of_two(),
+            window: options.window,
+        })
+    }
+
+    fn check_size(&self) -> Result<(), IntegerError> {
+        let nodes = self.flow.node_count() + self.packet.node_count();
+        let trees = self.flow.trees.len().max(self.packet.trees.len());
+        let all = self.flow.trees.iter().chain(&self.packet.trees);
+        let depth = all.map(|&(_, depth)| depth).max().unwrap_or(0) as usize;
+        let limits = [
+            ("classes", self.class_count, CLASSES_MAX),
+            ("trees of a forest", trees, TREES_MAX),
+            ("levels of a tree", depth, DEPTH_MAX as usize),
+            ("nodes", nodes, NODES_MAX),
+            ("products", self.products.products.len(), PRODUCTS_MAX),
+            ("layers of a sketch", self.options.layers, LAYERS_MAX),
+        ];
+        match limits.into_iter().find(|(_, seen, most)| seen > most) {
+            Some((what, seen, most)) => Err(IntegerError {
+                cause: format!("{seen} {what}; the program in the kernel has room for {most}"),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn needs(&self, key: Key) -> bool {
+        self.options.main_key() == Some(key) || self.columns.iter().any(|column| column.needs(key))
+    }
+
+    /// Of each key two bits: whether a variance of sizes, and one of gaps, is compared.
+    fn variances(&self) -> u32 {
+        let bit = |column: &Column| match *column {
+            Column::Of(key, SumColumn::SizeVariance) => 1 << (2 * key as u32),
+            Column::Of(key, SumColumn::GapVariance) => 2 << (2 * key as u32),
+            _ => 0,
+        };
+        self.columns.iter().map(bit).fold(0, |bits, bit| bits | bit)
+    }
+
+    fn put_nodes(&self, image: &mut Image) {
+        let range_count = u32::try_from(self.products.ranges().len()).unwrap_or(u32::MAX);
+        let mut behind = 0;
+        for forest in [&self.flow, &self.packet] {
+            for node in &forest.nodes {
+                let products =
+                    if node.row == NO_ROW { NO_ROW } else { node.row.saturating_mul(range_count) };
+                let column = self.columns.get(usize::from(node.column)).copied();
+                let place = column.map_or(0, place_of);
+                image.put(node.threshold.to_ne_bytes());
+                image.words([products, node.left + behind, place, 0]);
+            }
+            behind += u32::try_from(forest.node_count()).unwrap_or(u32::MAX);
+        }
+        image.fill(24 * NODES_MAX.saturating_sub(behind as usize));
+    }
+}
+
+/// Where the program puts a column's value.
+fn place_of(column: Column) -> u32 {
+    let place = match column {
+        Column::Packet(column) => column as usize,
+        Column::Of(key, column) => OWN_COLUMNS + key as usize * KEY_COLUMNS + column as usize,
+        // A model with states is refused.
+        Column::State(_) => 0,
+    };
+    u32::try_from(place).unwrap_or(0)
+}
+
+/// Bytes as C lays them out, in the order of this host.
+struct Image(Vec<u8>);
+
+impl Image {
+    fn put<const LEN: usize>(&mut self, bytes: [u8; LEN]) {
+        self.0.extend_from_slice(&bytes);
+    }
+
+    fn words(&mut self, words: impl IntoIterator<Item = u32>) {
+        words.into_iter().for_each(|word| self.put(word.to_ne_bytes()));
+    }
+
+    fn fill(&mut self, len: usize) {
+        self.0.resize(self.0.len() + len, 0);
+    }
+
+    fn trees(&mut self, forest: &IntegerForest, behind: usize) {
+        let behind = u32::try_from(behind).unwrap_or(u32::MAX);
+        self.words([u32::try_from(forest.trees.len()).unwrap_or(u32::MAX), 0]);
+        for &(root, depth) in &forest.trees {
+            self.words([root + behind, depth]);
+        }
+        self.fill(8 * TREES_MAX.saturating_sub(forest.trees.len()));
+    }
+}

@@ -1,0 +1,114 @@
+//! Verdicts that a program in the kernel gave, taken from in front of the packets.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use packet::{Batch, CutNote, FlowKey, HashSeed, Record};
+
+use super::{IntegerClassifier, IntegerModel};
+use crate::classifier::ClassifierCounts;
+use crate::judged::{Basis, PacketVerdict};
+use crate::pipeline::Judge;
+
+/// Packets by who classified them.
+#[derive(Debug, Default)]
+pub struct VerdictTally {
+    /// The program in the kernel.
+    pub by_kernel: AtomicU64,
+    /// User space: the program leaves some kinds of packets alone.
+    pub by_user: AtomicU64,
+    /// Those of the kernel's that were cut by a table other than the latest.
+    pub cut_before: AtomicU64,
+}
+
+/// Reads verdicts, and judges packets that have none.
+///
+/// The program and user space have sketches of their own. What the program leaves alone are
+/// packets of other flows than those that it judges, but they may be of the same hosts.
+pub struct KernelVerdicts {
+    secret: u64,
+    whole: IntegerClassifier,
+    judged_whole: Vec<PacketVerdict>,
+    counts: ClassifierCounts,
+    generation: u32,
+    tally: Arc<VerdictTally>,
+}
+
+impl KernelVerdicts {
+    /// Before the first packet. The secret is that of the program.
+    #[must_use]
+    pub fn new(model: Arc<IntegerModel>, seed: HashSeed, secret: u64) -> Self {
+        Self {
+            secret,
+            whole: IntegerClassifier::new(model, seed),
+            judged_whole: Vec::new(),
+            counts: ClassifierCounts::default(),
+            generation: 0,
+            tally: Arc::default(),
+        }
+    }
+
+    /// Who classified how many packets; read while they come.
+    #[must_use]
+    pub fn tally(&self) -> Arc<VerdictTally> {
+        Arc::clone(&self.tally)
+    }
+
+    /// The outcome of packets so far.
+    #[must_use]
+    pub fn counts(&self) -> ClassifierCounts {
+        self.counts.clone()
+    }
+
+    fn judge_whole(&mut self, batch: &Batch<'_>, records: &[Record]) {
+        if records.is_empty() {
+            return;
+        }
+        self.whole.judge(&Batch { records, tick: None, ..*batch }, &mut self.judged_whole);
+    }
+
+    /// Whether an earlier table cut it, now that a later one was seen.
+    fn is_cut_before(&mut self, generation: u32) -> bool {
+        self.generation = self.generation.max(generation);
+        generation < self.generation
+    }
+}
+
+impl Judge for KernelVerdicts {
+    #[allow(clippy::cast_precision_loss)]
+    fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
+        judged.clear();
+        let (mut begin, mut cut_before) = (0, 0);
+        let mut by_kernel = 0;
+        for (at, frame) in batch.frames().enumerate() {
+            let Some(note) = CutNote::before(frame.record, batch, self.secret) else {
+                continue;
+            };
+            self.judge_whole(batch, batch.records.get(begin..at).unwrap_or_default());
+            judged.append(&mut self.judged_whole);
+            begin = at + 1;
+            by_kernel += 1;
+            cut_before += u64::from(self.is_cut_before(note.generation));
+            judged.push(PacketVerdict {
+                class: note.class,
+                confidence: note.class_weight as f32 / note.all_weight.max(1) as f32,
+                basis: if note.is_by_flow { Basis::Flow } else { Basis::Packet },
+                flow: FlowKey::from_frame(&frame),
+            });
+        }
+        self.judge_whole(batch, batch.records.get(begin..).unwrap_or_default());
+        judged.append(&mut self.judged_whole);
+        let by_flow = judged.iter().filter(|judged| judged.basis == Basis::Flow).count() as u64;
+        self.counts.by_flow += by_flow;
+        self.counts.by_packet += judged.len() as u64 - by_flow;
+        self.counts.without_key +=
+            judged.iter().filter(|judged| judged.flow.is_none()).count() as u64;
+        let add = |counter: &AtomicU64, more| {
+            // One thread adds.
+            counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        };
+        add(&self.tally.by_kernel, by_kernel);
+        add(&self.tally.by_user, judged.len() as u64 - by_kernel);
+        add(&self.tally.cut_before, cut_before);
+    }
+}

@@ -1,0 +1,278 @@
+//! Classes and cuts in the kernel, where the driver hands packets over: `--offload xdp`.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use capture::tap::{
+    CUT_CLASSES_MAX, CutControl, CutModel, CutPlace, CutTable, PacketCutter, TapError,
+};
+use packet::HashSeed;
+use packet::file::Interface;
+use packetlog::Model;
+use packetlog::integer::verdicts::{KernelVerdicts, VerdictTally};
+use packetlog::integer::{IntegerModel, IntegerOptions};
+use packetlog::policy::{Granularity, Keep, KernelControl, Switch};
+use serde_json::{Value, json};
+
+use super::judging::Judging;
+use super::{Ask, LogError};
+
+/// The model that ships for it.
+pub const KERNEL_MODEL: &str = "packetlog-kernel";
+
+/// Where packets are classified and cut, if not in user space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offload {
+    secret: u64,
+}
+
+impl Offload {
+    /// By XDP, on an interface that `is_mirror`: it carries copies of traffic and nothing else.
+    ///
+    /// # Errors
+    /// What was wanted, where that is not said.
+    pub fn xdp(is_mirror: bool) -> Result<Self, LogError> {
+        if !is_mirror {
+            return Err(LogError::usage(
+                "--offload xdp truncates packets for everyone on the interface, and what this \
+                 machine forwards or receives there would be damaged; wanted: --mirror as well, \
+                 if the interface receives mirrored traffic alone",
+            ));
+        }
+        let secret = RandomState::new().hash_one("wirelens note");
+        Ok(Self { secret })
+    }
+
+    /// Under which notes are written.
+    #[must_use]
+    pub const fn secret(self) -> u64 {
+        self.secret
+    }
+
+    /// Refuses what needs more of a packet than the kernel leaves, or a verdict that it cannot give.
+    ///
+    /// # Errors
+    /// [`LogError::Usage`], with the names of both.
+    pub(super) fn check(ask: &Ask) -> Result<(), LogError> {
+        if ask.offload.is_none() {
+            return Ok(());
+        }
+        let beside = |name: &str, why: &str| {
+            Err(LogError::usage(format_args!(
+                "--offload with {name}: {why}; leave out one of them"
+            )))
+        };
+        if ask.hindsight.time.is_some() {
+            return beside("--hindsight", "packets are truncated before they could wait whole");
+        }
+        if ask.calibration.is_some() {
+            return beside("--calibration", "thresholds are applied to scores in user space");
+        }
+        integer(&ask.model).map(|_| ())
+    }
+}
+
+fn integer(model: &Model) -> Result<IntegerModel, LogError> {
+    let integer = IntegerModel::new(model, IntegerOptions::default());
+    let fits = integer.and_then(|integer| integer.for_kernel().map(|_| integer));
+    fits.map_err(|error| {
+        LogError::usage(format_args!(
+            "--offload with this --model: {error}; try --model {KERNEL_MODEL}"
+        ))
+    })
+}
+
+/// The program for as long as it is attached.
+pub(super) struct KernelHalf {
+    cutter: PacketCutter,
+    tally: Arc<VerdictTally>,
+    places: Vec<(String, CutPlace)>,
+}
+
+impl Offload {
+    /// Attaches to the interfaces, with the table in force.
+    ///
+    /// # Errors
+    /// [`LogError::Failed`], with the kernel's reason.
+    pub(super) fn attach(
+        self,
+        model: &Model,
+        seed: HashSeed,
+        interfaces: &[Interface],
+        granularities: &[Granularity],
+    ) -> Result<Judging, LogError> {
+        let integer = Arc::new(integer(model)?);
+        let tables = integer.for_kernel().map_err(LogError::usage)?;
+        let table = table(1, granularities);
+        let model = CutModel {
+            bytes: &tables.bytes,
+            layers: tables.layers,
+            buckets: tables.buckets,
+            window: tables.window,
+            seed,
+            secret: self.secret,
+        };
+        let failed = |error: TapError| LogError::error(format_args!("--offload xdp: {error}"));
+        let mut cutter = PacketCutter::load(&model, &table).map_err(failed)?;
+        let mut places = Vec::new();
+        for name in interfaces.iter().map(|interface| interface.name.clone()) {
+            let place = cutter.attach(&name).map_err(failed)?;
+            places.push((name, place));
+        }
+        if places.is_empty() {
+            return Err(LogError::usage("--offload xdp: wanted an interface, -i NAME"));
+        }
+        let judge = KernelVerdicts::new(integer, seed, self.secret);
+        let tally = judge.tally();
+        let half = Arc::new(KernelHalf { cutter, tally, places });
+        Ok(Judging::Kernel(Box::new(judge), half))
+    }
+}
+
+impl KernelHalf {
+    /// Both halves as the desk sees them.
+    pub(super) fn control(
+        &self,
+        switch: Arc<Switch>,
+        table: &[Granularity],
+    ) -> Arc<dyn KernelControl> {
+        let kernel = Mutex::new(Kernel { generation: 1, in_force: table.to_vec(), next: None });
+        Arc::new(Halves { control: self.cutter.control(), switch, kernel })
+    }
+
+    /// What is said before the first packet.
+    pub(super) fn begin_lines(&self) -> Vec<String> {
+        let line = |(name, place): &(String, CutPlace)| match place {
+            CutPlace::Driver => {
+                format!("{name}: packets are classified and truncated in the driver")
+            }
+            CutPlace::Stack => format!(
+                "{name}: its driver has no XDP; packets are classified and truncated in the network \
+                 stack, after they were copied once"
+            ),
+        };
+        self.places.iter().map(line).collect()
+    }
+
+    /// The outcome of packets, for events and closing lines.
+    pub(super) fn status(&self) -> Value {
+        let counts = self.cutter.control().counts();
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        json!({
+            "seen": counts.seen,
+            "classified": counts.judged,
+            "classified_bytes": counts.bytes,
+            "truncated_bytes": counts.cut_bytes,
+            "left_whole": {
+                "other_network": counts.other_network,
+                "other_header": counts.other_header,
+                "other_transport": counts.other_transport,
+                "long": counts.long,
+                "no_room": counts.no_room,
+            },
+            "refused_keys": counts.refused,
+            "received_with_class": of(&self.tally.by_kernel),
+            "received_whole": of(&self.tally.by_user),
+            "truncated_before_change": of(&self.tally.cut_before),
+        })
+    }
+
+    /// A closing line.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn line(&self) -> String {
+        let counts = self.cutter.control().counts();
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let share = 100.0 * counts.cut_bytes as f64 / counts.bytes.max(1) as f64;
+        let before = match of(&self.tally.cut_before) {
+            0 => String::new(),
+            packets => format!("; {packets} truncated by the mode before a change"),
+        };
+        format!(
+            "in the kernel: {} packets classified, {share:.1} % of their bytes truncated{before}; {} \
+             classified in user space\n",
+            of(&self.tally.by_kernel),
+            of(&self.tally.by_user),
+        )
+    }
+}
+
+/// The program and the pipeline under one control.
+///
+/// What the kernel has cut cannot be put back: for a change it first keeps what either table does,
+/// and follows the new one alone when the pipeline does.
+#[derive(Debug)]
+pub(super) struct Halves {
+    control: Arc<CutControl>,
+    switch: Arc<Switch>,
+    kernel: Mutex<Kernel>,
+}
+
+#[derive(Debug)]
+struct Kernel {
+    generation: u32,
+    in_force: Vec<Granularity>,
+    /// What it follows once the pipeline holds this generation.
+    next: Option<(u64, Vec<Granularity>)>,
+}
+
+impl Halves {
+    fn put(&self, kernel: &mut Kernel, granularities: Vec<Granularity>) {
+        kernel.generation = kernel.generation.wrapping_add(1);
+        self.control.put_table(&table(kernel.generation, &granularities));
+        kernel.in_force = granularities;
+    }
+
+    fn settle(&self) {
+        let mut kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
+        if kernel.next.as_ref().is_some_and(|&(generation, _)| self.switch.holds(generation))
+            && let Some((_, granularities)) = kernel.next.take()
+        {
+            self.put(&mut kernel, granularities);
+        }
+    }
+}
+
+impl KernelControl for Halves {
+    fn ask(&self, mode: &str, granularities: Vec<Granularity>) -> u64 {
+        let mut kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
+        let either = kernel
+            .in_force
+            .iter()
+            .zip(&granularities)
+            .map(|(one, other)| if payload(*one) >= payload(*other) { *one } else { *other });
+        let either = either.collect();
+        self.put(&mut kernel, either);
+        let generation = self.switch.ask(mode, granularities.clone());
+        kernel.next = Some((generation, granularities));
+        generation
+    }
+
+    fn in_force(&self) -> u64 {
+        self.settle();
+        self.switch.in_force()
+    }
+
+    fn holds(&self, generation: u64) -> bool {
+        self.settle();
+        self.switch.holds(generation)
+    }
+}
+
+/// Bytes of payload that are left; all of them are more than any number.
+fn payload(granularity: Granularity) -> u64 {
+    match granularity.keep {
+        Keep::Full => u64::MAX,
+        Keep::Partial(bytes) => bytes.into(),
+        // Headers say of which flow it is, also of a packet that is only counted.
+        Keep::Header | Keep::Nothing => 0,
+    }
+}
+
+fn table(generation: u32, granularities: &[Granularity]) -> CutTable {
+    let mut left = [None; CUT_CLASSES_MAX];
+    for (left, &granularity) in left.iter_mut().zip(granularities) {
+        *left = u32::try_from(payload(granularity)).ok();
+    }
+    CutTable { generation, payload: left }
+}
