@@ -21,6 +21,8 @@ pub use folder::{
 };
 pub use lock::open_lock;
 pub use mode::FileMode;
-pub use open::{append, append_log, create, create_direct, create_like, open, open_to_write};
+pub use open::{
+    append, append_log, create, create_direct, create_like, ends_torn, open, open_to_write,
+};
 pub use socket::listen;
 pub use stream::{descriptor, is_descriptor, open_stream};

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{Gid, OFlags, Uid, fchown};
@@ -95,6 +95,17 @@ fn append_with(path: &Path, mode: FileMode, flags: OFlags) -> io::Result<File> {
         }
     }
     Err(io::ErrorKind::ResourceBusy.into())
+}
+
+/// Whether the last line of a file that is open to add to has no end: a full disk or a power cut took
+/// it. Of one that may be written and not read this is not known, and of a pipe there is no last.
+#[must_use]
+pub fn ends_torn(path: &Path, file: &File) -> bool {
+    let metadata = file.metadata().ok().filter(Metadata::is_file);
+    let Some(last) = metadata.and_then(|found| found.len().checked_sub(1)) else { return false };
+    let mut byte = [0];
+    let read = open(path).and_then(|file| file.read_exact_at(&mut byte, last));
+    read.is_ok() && byte != *b"\n"
 }
 
 /// Opens a file of ours for reading.
@@ -195,6 +206,19 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         append(&path, FileMode::OWNER).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o644);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_torn() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("log");
+        for (text, is_torn) in [("", false), ("a\n", false), ("a\nb", true), ("a\n\0\0", true)] {
+            fs::write(&path, text).unwrap();
+            let file = append(&path, FileMode::OWNER).unwrap();
+            assert_eq!(ends_torn(&path, &file), is_torn, "{text:?}");
+        }
+        let device = Path::new("/dev/null");
+        assert!(!ends_torn(device, &append(device, FileMode::OWNER).unwrap()));
     }
 
     #[test]
