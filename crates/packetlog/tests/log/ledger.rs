@@ -449,16 +449,18 @@ fn heads_are_appended_to_a_file_elsewhere() {
     assert!(refused.contains("in the log's own folder"), "{refused}");
 }
 
-/// A log whose recorder did not end, and its last file.
+/// A log whose second recorder did not end, and its file.
 fn cut_off() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let (mut recorder, _) = begin(boot(folder.path(), "first"));
-    for number in 0..5000 {
-        let packet = Packet { class: 0, ..Packet::numbered(number) };
-        store(&mut recorder, &packet, number);
+    for numbers in [0..3000, 3000..5000] {
+        let (mut recorder, _) = begin(boot(folder.path(), "first"));
+        for number in numbers {
+            let packet = Packet { class: 0, ..Packet::numbered(number) };
+            store(&mut recorder, &packet, number);
+        }
+        recorder.finish().unwrap();
     }
-    recorder.finish().unwrap();
-    // The records of its end, and that the last file is on the disk, never came there.
+    // The records of its end, and that its file is on the disk, never came there.
     let mut all = lines(folder.path());
     let last = all.iter().rposition(|line| line.contains("\"chunk\":{")).unwrap();
     all.truncate(last + 1);
@@ -546,7 +548,7 @@ fn what_root_repairs_is_the_recorders() {
     assert_eq!(recover(folder.path()).unwrap().indexes_made, 1);
     compress(folder.path(), 1, false).unwrap();
     let made = files(folder.path(), "");
-    assert!(made.len() > 20 && ledger(folder.path()).len() == 2, "{made:?}");
+    assert!(made.len() > 10 && ledger(folder.path()).len() == 2, "{made:?}");
     for path in made {
         assert_eq!(path.metadata().unwrap().uid(), 65_534, "{path:?}");
     }
