@@ -123,7 +123,8 @@ pub(crate) fn recover_locked(
     let (_, recorded) = newest.unwrap_or_default();
     let doubtful: BTreeSet<String> = recorded.doubtful(boot).into_iter().collect();
     let was_cut = recorded.was_cut(boot);
-    for name in file_names(folder).map_err(wrong)? {
+    let names = file_names(folder).map_err(wrong)?;
+    for (place, name) in names.iter().enumerate() {
         recovered.file_count += 1;
         let compressed = name.path(folder, COMPRESSED_SUFFIX);
         if name.path(folder, FILE_SUFFIX).exists() && compressed.exists() {
@@ -133,8 +134,10 @@ pub(crate) fn recover_locked(
         let stem = name.stem();
         let is_doubtful =
             doubtful.contains(&stem) || was_cut && !recorded.files.contains_key(&stem);
-        let depth = Depth { is_thorough, is_doubtful };
-        match one(folder, &name, depth, &mut recovered) {
+        let next = names.get(place + 1);
+        let is_newest = was_cut && next.is_none_or(|next| next.priority != name.priority);
+        let depth = Depth { is_thorough, is_doubtful, is_newest };
+        match one(folder, name, depth, &mut recovered) {
             Err(LogError { error, .. }) if is_none_of_ours(&error) => recovered.faults += 1,
             done => done?,
         }
@@ -179,7 +182,10 @@ fn delete_stray(folder: &Path) -> io::Result<()> {
 #[derive(Clone, Copy)]
 struct Depth {
     is_thorough: bool,
+    /// The disk may not have all of it.
     is_doubtful: bool,
+    /// It may not have all of its index and hashes, which `sync` does not wait for.
+    is_newest: bool,
 }
 
 fn one(
@@ -193,6 +199,9 @@ fn one(
         // Its index has right checksums and says what is not so: the chunks themselves tell. What
         // the disk had not when the power failed is no evidence that has to stay as it is.
         file = LogFile::open_without_index(folder, name)?;
+        file.index_is_wrong = true;
+    }
+    if depth.is_newest && file.chunks.iter().any(|record| !file.keys_are_right(record)) {
         file.index_is_wrong = true;
     }
     let path = file.path.clone();

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 
 use super::writer::Writer;
 use crate::file_name::FileName;
-use crate::index::{COMPRESSED_SUFFIX, FILE_SUFFIX, WHY_SUFFIX};
+use crate::index::{COMPRESSED_SUFFIX, FILE_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX, WHY_SUFFIX};
 use crate::ledger::Entry;
 use crate::own::open_own;
 
@@ -69,18 +69,20 @@ fn run(folder: &Path, names: &Receiver<FileName>, done: &Mutex<Vec<FileName>>) {
 
 fn sync_file(folder: &Path, name: &FileName) -> io::Result<()> {
     let sync = |path: &PathBuf| open_own(path)?.sync_data();
-    let [plain, compressed, why] =
-        [FILE_SUFFIX, COMPRESSED_SUFFIX, WHY_SUFFIX].map(|suffix| name.path(folder, suffix));
+    let [plain, compressed] =
+        [FILE_SUFFIX, COMPRESSED_SUFFIX].map(|suffix| name.path(folder, suffix));
     // Compressed meanwhile, it is there under its other name.
     let synced = sync(&plain).or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => sync(&compressed),
         _ => Err(error),
     });
     synced?;
-    // Index and hashes can be made again, reasons cannot; not each file has any.
-    match sync(&why) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    for suffix in [INDEX_SUFFIX, KEYS_SUFFIX, WHY_SUFFIX] {
+        match sync(&name.path(folder, suffix)) {
+            // Not each file has reasons.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
     files::sync_folder(folder)
 }
