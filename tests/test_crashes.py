@@ -212,8 +212,6 @@ output = "log"
 mode = "log-all"
 fixed-mode = true
 [history]
-[page]
-listen = "127.0.0.1:0"
 [[alert]]
 name = "each"
 table = "flows"
@@ -223,6 +221,8 @@ key = ["src_ip"]
 kind = "jsonl"
 to = "alerts.jsonl"
 """
+# With it, a run goes on after its input.
+PAGE = '[page]\nlisten = "127.0.0.1:0"\n'
 
 
 def json_lines(path: Path) -> list[dict[str, object]]:
@@ -239,14 +239,14 @@ def json_lines(path: Path) -> list[dict[str, object]]:
 
 def test_a_run_with_all_its_outputs_is_killed_and_starts_again(tmp_path: Path) -> None:
     draws = random.Random("run")
-    (tmp_path / "wirelens.toml").write_text(SETTINGS)
+    (tmp_path / "wirelens.toml").write_text(SETTINGS + PAGE)
     words = ["run", "-q", "-c", "wirelens.toml"]
     first = 0
     for _ in range(ROUNDS):
         first = killed(words, tmp_path, first, tmp_path / "alerts.jsonl", draws)
         assert not (tmp_path / "flows.csv").exists()
-    ran = wirelens(*words, stdin=capture(range(first, first + 5000)), cwd=tmp_path)
-    fine(ran)
+    (tmp_path / "wirelens.toml").write_text(SETTINGS)
+    fine(wirelens(*words, stdin=capture(range(first, first + 5000)), cwd=tmp_path))
     polars = pytest.importorskip("polars")
     rows = polars.read_csv(tmp_path / "flows.csv")["src_ip"].to_list()
     assert sorted(map(source, rows)) == list(range(first, first + 5000))

@@ -11,7 +11,7 @@ use packet::file::Section;
 use packetlog::ledger::read_heads;
 use packetlog::log::{Log, Query, recover, verify};
 use packetlog::recorder::{Encoding, Recorder, RecorderOptions, WhenFull};
-use testkit::disk::{Cut, Recording};
+use testkit::disk::{Cut, Operation, Recording};
 
 use super::lab::*;
 
@@ -142,6 +142,11 @@ fn at_every_operation(test: &str, way: Way) {
     let cuts: u64 = std::env::var(CUTS).map_or(2, |text| text.parse().unwrap());
     let count = recording.operations().len();
     assert!(count > 100 && recording.said(count).contains("acknowledged 1"), "{count}");
+    let is_deletion = |operation: &&Operation| {
+        matches!(operation, Operation::Remove(path) if path.to_string_lossy().ends_with(".pcapng"))
+    };
+    let deletions = recording.operations().iter().filter(is_deletion).count();
+    assert_eq!(deletions > 0, options.keep_bytes_max.is_some(), "{deletions}");
     let (mut states, mut lost) = (0, 0);
     for done in 0..=count {
         let acknowledged = acknowledged(&recording.said(done));
@@ -181,7 +186,7 @@ fn what_was_acknowledged_with_sync_outlives_a_power_cut() {
 fn a_power_cut_while_files_are_deleted_and_compressed_is_explained() {
     let small = |way| RecorderOptions {
         compress: Some(1),
-        keep_bytes_max: Some(700 << 10),
+        keep_bytes_max: Some(300 << 10),
         when_full: WhenFull::OverwriteUnimportant,
         ..way
     };

@@ -67,7 +67,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Runs a program to its end and records what it does below a folder that is there.
+    /// Runs a program to its end and records what it does below a folder that is there. It may have
+    /// folders, which the disk has, and no files.
     ///
     /// # Errors
     /// strace is not installed ([`io::ErrorKind::NotFound`]) or may not trace, or the program fails.
@@ -79,6 +80,11 @@ impl Recording {
     ) -> io::Result<Self> {
         let folder = folder.canonicalize()?;
         let trace = folder.with_extension("strace");
+        let mut operations = Vec::new();
+        for entry in fs::read_dir(&folder)? {
+            operations.push(Operation::MakeFolder(entry?.file_name().into()));
+        }
+        operations.push(Operation::SyncFolder(PathBuf::new()));
         let output = Command::new("strace")
             .args(["-f", "-y", "-xx", "-s", "16777216", "-e", strace::CALLS, "-o"])
             .arg(&trace)
@@ -92,7 +98,8 @@ impl Recording {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(io::Error::other(format!("{}: {}: {said}", program.display(), output.status)));
         }
-        Ok(Self { operations: strace::operations(&text?, &folder) })
+        operations.extend(strace::operations(&text?, &folder));
+        Ok(Self { operations })
     }
 
     /// All operations.
