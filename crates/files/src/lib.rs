@@ -16,9 +16,7 @@ mod open;
 mod socket;
 mod stream;
 
-pub use folder::{
-    check_owner, create_folder, folder_of, is_of, is_ours, is_path_of, sync_folder,
-};
+pub use folder::{check_owner, create_folder, folder_of, is_of, is_ours, is_path_of, sync_folder};
 pub use lock::open_lock;
 pub use mode::FileMode;
 pub use open::{

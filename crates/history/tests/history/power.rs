@@ -70,7 +70,10 @@ fn no_row_is_there_twice_and_none_that_the_disk_had_is_lost() {
     let count = recording.operations().len();
     let synchronised = (0..count).find(|&done| recording.said(done).contains("synchronised"));
     let synchronised = synchronised.unwrap();
-    assert!(count > synchronised + 50, "{count} operations, {synchronised} before the disk has all");
+    assert!(
+        count > synchronised + 50,
+        "{count} operations, {synchronised} before the disk has all"
+    );
     for done in 0..=count {
         let power = (0..3).map(|seed| Cut::Power(seed * 1_000_003 + done as u64));
         let power = power.filter(|_| done >= synchronised);

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::error::LogError;
 use super::file::LogFile;
-use crate::index::IndexRecord;
 use crate::file_name::file_names;
+use crate::index::IndexRecord;
 use crate::ledger::{ChunkEntry, Deletion, Entry, FileEntry, Journal, digest};
 use crate::own::is_none_of_ours;
 
@@ -25,8 +25,9 @@ pub(crate) fn adopt(journal: &mut Journal, files: &[LogFile], boot: &str) -> Res
     let doubtful = journal.state().doubtful(boot);
     for name in &doubtful {
         let file = files.iter().find(|file| file.name.stem() == *name);
-        explain(journal, name, file)
-            .map_err(|error| LogError::new(file.map_or(Path::new(name), |file| &file.path), error))?;
+        explain(journal, name, file).map_err(|error| {
+            LogError::new(file.map_or(Path::new(name), |file| &file.path), error)
+        })?;
     }
     for file in files {
         let wrong = |error| LogError::new(&file.path, error);
@@ -77,7 +78,11 @@ fn explain(journal: &mut Journal, name: &str, file: Option<&LogFile>) -> io::Res
 }
 
 /// A chunk as it is recorded when it is found; `None` if its bytes cannot be had.
-fn found(file: &LogFile, record: &IndexRecord, bytes: &mut Vec<u8>) -> io::Result<Option<ChunkEntry>> {
+fn found(
+    file: &LogFile,
+    record: &IndexRecord,
+    bytes: &mut Vec<u8>,
+) -> io::Result<Option<ChunkEntry>> {
     if file.read_stored(record, bytes)?.is_err() {
         return Ok(None);
     }

@@ -92,7 +92,10 @@ fn check(folder: &Path, way: Way, wanted: &BTreeSet<u32>, is_cut: bool, when: &s
     let log = folder.join("log");
     if log.is_dir() {
         let left = there(&log, when);
-        assert!(wanted.is_subset(&left), "{when}: acknowledged packets are not there as it was left");
+        assert!(
+            wanted.is_subset(&left),
+            "{when}: acknowledged packets are not there as it was left"
+        );
     }
     std::fs::create_dir_all(folder.join("heads")).unwrap();
     let mut recorder = begin_in(folder, way, if is_cut { "second" } else { "first" });
@@ -142,9 +145,7 @@ fn at_every_operation(test: &str, way: Way) {
     let cuts: u64 = std::env::var(CUTS).map_or(2, |text| text.parse().unwrap());
     let count = recording.operations().len();
     assert!(count > 100 && recording.said(count).contains("acknowledged 1"), "{count}");
-    let is_deletion = |operation: &&Operation| {
-        matches!(operation, Operation::Remove(path) if path.to_string_lossy().ends_with(".pcapng"))
-    };
+    let is_deletion = |operation: &&Operation| matches!(operation, Operation::Remove(path) if path.to_string_lossy().ends_with(".pcapng"));
     let deletions = recording.operations().iter().filter(is_deletion).count();
     assert_eq!(deletions > 0, options.keep_bytes_max.is_some(), "{deletions}");
     let (mut states, mut lost) = (0, 0);
@@ -158,10 +159,8 @@ fn at_every_operation(test: &str, way: Way) {
             let is_cut = matches!(cut, Cut::Power(_));
             let is_promised = options.keep_bytes_max.is_none() && (options.sync || !is_cut);
             let wanted = if is_promised { acknowledged.clone() } else { BTreeSet::new() };
-            let when = format!(
-                "{cut:?} after {done}: {:.200}",
-                format!("{:?}", recording.operations().get(done.wrapping_sub(1)))
-            );
+            let last = recording.operations().get(done.wrapping_sub(1)).map(Operation::to_string);
+            let when = format!("{cut:?} after {done}: {last:?}");
             lost += check(folder.path(), way, &wanted, is_cut, &when);
             states += 1;
         }

@@ -16,6 +16,7 @@
 mod strace;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,17 @@ pub enum Operation {
     SyncFolder(PathBuf),
     /// The program wrote this on standard output.
     Said(String),
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(path, at, bytes) => {
+                write!(f, "write {} bytes at {at:?} of {}", bytes.len(), path.display())
+            }
+            other => write!(f, "{other:?}"),
+        }
+    }
 }
 
 /// How a program ends.
@@ -96,7 +108,11 @@ impl Recording {
         let _ = fs::remove_file(&trace);
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            return Err(io::Error::other(format!("{}: {}: {said}", program.display(), output.status)));
+            return Err(io::Error::other(format!(
+                "{}: {}: {said}",
+                program.display(),
+                output.status
+            )));
         }
         operations.extend(strace::operations(&text?, &folder));
         Ok(Self { operations })

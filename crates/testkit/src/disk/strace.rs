@@ -126,11 +126,7 @@ impl Reader<'_> {
         self.made.extend(self.within(folder, name).map(make));
     }
 
-    fn two(
-        &mut self,
-        names: [(Option<&str>, &str); 2],
-        make: fn(PathBuf, PathBuf) -> Operation,
-    ) {
+    fn two(&mut self, names: [(Option<&str>, &str); 2], make: fn(PathBuf, PathBuf) -> Operation) {
         let [from, to] = names.map(|(folder, name)| self.within(folder, name));
         self.made.extend(from.zip(to).map(|(from, to)| make(from, to)));
     }
