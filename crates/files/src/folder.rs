@@ -20,8 +20,8 @@ pub fn create_folder(folder: &Path, mode: FileMode) -> io::Result<()> {
     missing.into_iter().rev().try_for_each(|folder| create_one(folder, mode))
 }
 
-/// Waits until the disk has the names in a folder: a file that was made, renamed or deleted there is
-/// so after a power cut, too. A file system that cannot do this for folders is used without.
+/// Waits until the disk has the names in a folder: a file that was made, renamed or deleted there
+/// is so after a power cut, too. A file system that cannot do this for folders is used without.
 ///
 /// # Errors
 /// What the system says.

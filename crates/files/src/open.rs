@@ -97,8 +97,8 @@ fn append_with(path: &Path, mode: FileMode, flags: OFlags) -> io::Result<File> {
     Err(io::ErrorKind::ResourceBusy.into())
 }
 
-/// Whether the last line of a file that is open to add to has no end: a full disk or a power cut took
-/// it. Of one that may be written and not read this is not known, and of a pipe there is no last.
+/// Whether the last line of a file that is open to add to has no end: a full disk or a power cut
+/// took it. Of one that may be written and not read this is not known; a pipe has no last line.
 #[must_use]
 pub fn ends_torn(path: &Path, file: &File) -> bool {
     let metadata = file.metadata().ok().filter(Metadata::is_file);

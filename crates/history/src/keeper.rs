@@ -223,7 +223,7 @@ impl Keeper {
                 rows.map(ColumnsCow::Own).inspect_err(|why| self.found_damaged(name, file, why))
             })
         });
-        // On the disk before it has the name that has the others removed: they may be there for long.
+        // On the disk before it has the name with which the others go: they may be old.
         match write(&self.root, name, compacted, schema, groups, OutputFile::finish_synced) {
             Ok(compacted) => {
                 let mut index = self.write_index();

@@ -59,8 +59,8 @@ pub(super) fn seal(before: &Head, entry: &Entry) -> (String, Head) {
 /// Why a segment cannot be read on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Damage {
-    /// A line is not complete, as when a recorder is killed while it writes, or has bytes that are 0:
-    /// the disk had not all of the segment when the power failed. No record has such bytes.
+    /// A line is not complete, as when a recorder is killed while it writes, or has bytes that are
+    /// 0: the disk had not all of the segment when the power failed. No record has such bytes.
     Torn,
     /// A line is longer than is read.
     TooLong,

@@ -15,8 +15,8 @@ use crate::own::is_none_of_ours;
 /// to record, files that another program deleted. Files that are older than the ledger are listed
 /// without their content, since reading all of them may take hours.
 ///
-/// Where the machine was started again since, which `boot` names, the disk may not have all that was
-/// recorded: see [`explain`].
+/// Where the machine was started again since, which `boot` names, the disk may not have all that
+/// was recorded: see [`explain`].
 ///
 /// # Errors
 /// A file cannot be read.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::writer::Writer;
+use crate::cause::Cause;
 use crate::file_name::FileName;
 use crate::index::{COMPRESSED_SUFFIX, FILE_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX, WHY_SUFFIX};
 use crate::ledger::Entry;
@@ -88,6 +89,19 @@ fn sync_file(folder: &Path, name: &FileName) -> io::Result<()> {
 }
 
 impl Writer {
+    /// What is kept is on the disk when the recorder ends: what a cache could not get rid of is
+    /// lost, and counted.
+    pub(super) fn synchronise(&mut self, index: usize) {
+        let file = self.series.get_mut(index).and_then(|series| series.open.as_mut());
+        let Some(file) = file.filter(|file| !file.is_gone()) else { return };
+        if let Err(error) = file.data.sync_data() {
+            let rows = std::mem::take(&mut file.rows);
+            let path = file.name.path(&self.options.folder, FILE_SUFFIX);
+            self.state.count_error(Cause::of(&error), format!("{}: {error}", path.display()));
+            self.lose_file(Cause::of(&error), &rows);
+        }
+    }
+
     /// Files of earlier recorders may not be on the disk yet.
     pub(super) fn sync_earlier(&mut self) {
         let files = &self.ledger.state().files;

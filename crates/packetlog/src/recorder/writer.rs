@@ -249,19 +249,6 @@ impl Writer {
         self.record_stop();
     }
 
-    /// What is kept is on the disk when the recorder ends: what a cache could not get rid of is
-    /// lost, and counted.
-    fn synchronise(&mut self, index: usize) {
-        let file = self.series.get_mut(index).and_then(|series| series.open.as_mut());
-        let Some(file) = file.filter(|file| !file.is_gone()) else { return };
-        if let Err(error) = file.data.sync_data() {
-            let rows = std::mem::take(&mut file.rows);
-            let path = file.name.path(&self.options.folder, FILE_SUFFIX);
-            self.state.count_error(Cause::of(&error), format!("{}: {error}", path.display()));
-            self.lose_file(Cause::of(&error), &rows);
-        }
-    }
-
     /// Puts a chunk on its way, or counts it as lost.
     fn take(&mut self, chunk: Box<Chunk>) {
         let since = (self.clock)();

@@ -92,10 +92,7 @@ fn check(folder: &Path, way: Way, wanted: &BTreeSet<u32>, is_cut: bool, when: &s
     let log = folder.join("log");
     if log.is_dir() {
         let left = there(&log, when);
-        assert!(
-            wanted.is_subset(&left),
-            "{when}: acknowledged packets are not there as it was left"
-        );
+        assert!(wanted.is_subset(&left), "{when}: acknowledged, and not there as it was left");
     }
     std::fs::create_dir_all(folder.join("heads")).unwrap();
     let mut recorder = begin_in(folder, way, if is_cut { "second" } else { "first" });
@@ -105,7 +102,7 @@ fn check(folder: &Path, way: Way, wanted: &BTreeSet<u32>, is_cut: bool, when: &s
     let report = recorder.finish().unwrap();
     assert_eq!(report.lost, [], "{when}");
     let now = there(&log, when);
-    assert!(wanted.is_subset(&now), "{when}: acknowledged packets are not there after a start");
+    assert!(wanted.is_subset(&now), "{when}: acknowledged, and not there after a start");
     assert!(now.contains(&NEXT), "{when}");
     let opened = Log::open(&log).unwrap();
     assert_eq!(opened.faults().count(), 0, "{when}");

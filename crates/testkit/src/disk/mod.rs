@@ -83,7 +83,7 @@ impl Recording {
     /// folders, which the disk has, and no files.
     ///
     /// # Errors
-    /// strace is not installed ([`io::ErrorKind::NotFound`]) or may not trace, or the program fails.
+    /// There is no strace ([`io::ErrorKind::NotFound`]), it may not trace, or the program fails.
     pub fn of(
         program: &Path,
         arguments: &[&str],
