@@ -2,7 +2,8 @@
 `testdata/versions/VERSION/`, with the answers that each has to give for good.
 
 `python3 tests/test_versions.py VERSION` writes them with the program that was built; once for each
-version that is released, never again.
+version that is released, never again. `0.1.0-ledger` is of a build before the next release, whose
+packet logs were the first with a ledger.
 """
 
 import csv
@@ -138,6 +139,10 @@ def test_a_log_is_continued_by_this_version(version: Path, tmp_path: Path) -> No
                   "--mode", "log-all", "--fixed-mode"))  # fmt: skip
     after = packets(of_log(log, tmp_path)["sessions"])
     assert before < after <= before + 100
+    # What the older version recorded in a ledger still holds, and one without begins one.
+    verified = fine(wirelens("packetlog", "verify", "--log", log)).stdout.decode()
+    assert "nothing was changed or removed" in verified, verified
+    assert ("older than the ledger" in verified) == (version.name == "0.1.0"), verified
 
 
 @pytest.mark.parametrize("version", KEPT, ids=lambda path: path.name)

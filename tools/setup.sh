@@ -108,6 +108,7 @@ want_test() {
   want_package iproute2 has_program ip
   want_package bpftool has_program bpftool
   want_package tcpdump has_program tcpdump
+  want_package strace has_program strace
   want_package tshark has_program tshark
   want_package nfdump has_program nfcapd
   want_package tcptrace has_program tcptrace

@@ -20,6 +20,18 @@ pub fn create_folder(folder: &Path, mode: FileMode) -> io::Result<()> {
     missing.into_iter().rev().try_for_each(|folder| create_one(folder, mode))
 }
 
+/// Waits until the disk has the names in a folder: a file that was made, renamed or deleted there
+/// is so after a power cut, too. A file system that cannot do this for folders is used without.
+///
+/// # Errors
+/// What the system says.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    match fs::File::open(folder)?.sync_all() {
+        Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
+        _ => Ok(()),
+    }
+}
+
 fn create_one(folder: &Path, mode: FileMode) -> io::Result<()> {
     match DirBuilder::new().mode(FileMode::OWNER.folder()).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),

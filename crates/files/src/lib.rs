@@ -16,9 +16,11 @@ mod open;
 mod socket;
 mod stream;
 
-pub use folder::{check_owner, create_folder, folder_of, is_of, is_ours, is_path_of};
+pub use folder::{check_owner, create_folder, folder_of, is_of, is_ours, is_path_of, sync_folder};
 pub use lock::open_lock;
 pub use mode::FileMode;
-pub use open::{append, append_log, create, create_direct, open, open_to_write};
+pub use open::{
+    append, append_log, create, create_direct, create_like, ends_torn, open, open_to_write,
+};
 pub use socket::listen;
 pub use stream::{descriptor, is_descriptor, open_stream};

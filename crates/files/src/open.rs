@@ -1,14 +1,14 @@
 //! Files.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{Gid, OFlags, Uid, fchown};
 use rustix::io::Errno;
 
-use crate::folder::{check_named, check_owner};
+use crate::folder::{check_named, check_owner, user};
 use crate::{FileMode, descriptor};
 
 /// Programs that may come between our looking and our creating before we give up.
@@ -32,6 +32,22 @@ pub fn create(path: &Path, mode: FileMode) -> io::Result<File> {
 /// As [`create`], and where the file system has no such writes.
 pub fn create_direct(path: &Path, mode: FileMode) -> io::Result<File> {
     create_with(path, mode, OFlags::DIRECT)
+}
+
+/// The same as [`create`], next to a file that it belongs to: one that root makes gets the owner of
+/// that file, who could not open root's. Who owns the folder alone gets nothing that way.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_like(path: &Path, mode: FileMode, like: &Path) -> io::Result<File> {
+    let file = create(path, mode)?;
+    let found = fs::symlink_metadata(like).ok().filter(Metadata::is_file);
+    if let Some(found) = found.filter(|found| user() == 0 && found.uid() != 0) {
+        let owner = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
+        // A file system without owners has none to keep out.
+        let _ = fchown(&file, Some(owner.0), Some(owner.1));
+    }
+    Ok(file)
 }
 
 fn create_with(path: &Path, mode: FileMode, flags: OFlags) -> io::Result<File> {
@@ -79,6 +95,17 @@ fn append_with(path: &Path, mode: FileMode, flags: OFlags) -> io::Result<File> {
         }
     }
     Err(io::ErrorKind::ResourceBusy.into())
+}
+
+/// Whether the last line of a file that is open to add to has no end: a full disk or a power cut
+/// took it. Of one that may be written and not read this is not known; a pipe has no last line.
+#[must_use]
+pub fn ends_torn(path: &Path, file: &File) -> bool {
+    let metadata = file.metadata().ok().filter(Metadata::is_file);
+    let Some(last) = metadata.and_then(|found| found.len().checked_sub(1)) else { return false };
+    let mut byte = [0];
+    let read = open(path).and_then(|file| file.read_exact_at(&mut byte, last));
+    read.is_ok() && byte != *b"\n"
 }
 
 /// Opens a file of ours for reading.
@@ -130,7 +157,7 @@ pub(crate) fn refused(path: &Path, error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
-    use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+    use std::os::unix::fs::{chown, symlink};
 
     use rustix::fs::{CWD, Mode, mkfifoat};
 
@@ -153,6 +180,25 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_root_makes_next_to_another_users_is_that_users() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        fs::write(at("theirs"), "").unwrap();
+        // Only root can try it: the tests of the repository also run as other users.
+        if chown(at("theirs"), Some(65_534), Some(65_534)).is_err() {
+            return;
+        }
+        symlink("theirs", at("link")).unwrap();
+        for (name, like, owner) in
+            [("a", "theirs", 65_534), ("b", "none", 0), ("c", "link", 0), ("d", ".", 0)]
+        {
+            create_like(&at(name), FileMode::OWNER, &at(like)).unwrap();
+            let made = fs::metadata(at(name)).unwrap();
+            assert_eq!((made.uid(), made.mode() & 0o777), (owner, 0o600), "{name}");
+        }
+    }
+
+    #[test]
     fn a_file_that_is_added_to_keeps_its_mode() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("log");
@@ -160,6 +206,19 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         append(&path, FileMode::OWNER).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o644);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_torn() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("log");
+        for (text, is_torn) in [("", false), ("a\n", false), ("a\nb", true), ("a\n\0\0", true)] {
+            fs::write(&path, text).unwrap();
+            let file = append(&path, FileMode::OWNER).unwrap();
+            assert_eq!(ends_torn(&path, &file), is_torn, "{text:?}");
+        }
+        let device = Path::new("/dev/null");
+        assert!(!ends_torn(device, &append(device, FileMode::OWNER).unwrap()));
     }
 
     #[test]

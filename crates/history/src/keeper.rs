@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use engine::columns::Schema;
+use sink::OutputFile;
 use store::{RowChunk, Store, Table};
 
 use crate::cache::Cache;
@@ -222,7 +223,8 @@ impl Keeper {
                 rows.map(ColumnsCow::Own).inspect_err(|why| self.found_damaged(name, file, why))
             })
         });
-        match write(&self.root, name, compacted, schema, groups) {
+        // On the disk before it has the name with which the others go: they may be old.
+        match write(&self.root, name, compacted, schema, groups, OutputFile::finish_synced) {
             Ok(compacted) => {
                 let mut index = self.write_index();
                 let files = &mut index.tables.entry(name.to_owned()).or_default().files;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use engine::columns::{Columns, Schema};
 use files::FileMode;
-use sink::{Existing, Format, OutputFile, Writer};
+use sink::{Existing, Format, OutputError, OutputFile, Writer};
 use store::RowChunk;
 use store::query::{cell, time_column};
 
@@ -83,7 +83,7 @@ impl Batch<'_> {
             last_ns: self.last_ns,
             byte_count: 0,
         };
-        write(root, table, file, schema, pieces)
+        write(root, table, file, schema, pieces, OutputFile::finish)
     }
 }
 
@@ -95,13 +95,14 @@ pub(crate) enum ColumnsCow<'a> {
     Own(Columns),
 }
 
-/// Writes pieces of rows as one file, which has its name once it is complete.
+/// Writes pieces of rows as one file, which `finish` gives its name once it is complete.
 pub(crate) fn write<'a>(
     root: &Path,
     table: &str,
     file: StoredFile,
     schema: Schema,
     pieces: impl Iterator<Item = Result<ColumnsCow<'a>, String>>,
+    finish: fn(OutputFile) -> Result<u64, OutputError>,
 ) -> Result<StoredFile, String> {
     let path = file.path(root, table);
     if let Some(folder) = path.parent() {
@@ -120,6 +121,6 @@ pub(crate) fn write<'a>(
         .map_err(refused)?;
     }
     let output = writer.finish().map_err(refused)?;
-    let byte_count = output.finish().map_err(|error| error.to_string())?;
+    let byte_count = finish(output).map_err(|error| error.to_string())?;
     Ok(StoredFile { byte_count, ..file })
 }

@@ -397,7 +397,8 @@ impl AccountFile {
         let taken = file
             .write_all_at(&vec![0; 2 * self.slot_len], 0)
             .and_then(|()| self.write_to(&file, account, true))
-            .and_then(|()| std::fs::rename(&partial, self.folder.join(FILE_NAME)));
+            .and_then(|()| std::fs::rename(&partial, self.folder.join(FILE_NAME)))
+            .and_then(|()| files::sync_folder(&self.folder));
         if taken.is_err() {
             let _ = std::fs::remove_file(&partial);
         }

@@ -45,6 +45,18 @@ pub fn create_own(path: &Path, access: Access) -> io::Result<File> {
     files::create(path, access.mode())
 }
 
+/// The same, next to a file of the log that it belongs to, whose owner it gets if root makes it.
+pub(crate) fn create_like(path: &Path, access: Access, like: &Path) -> io::Result<File> {
+    files::create_like(path, access.mode(), like)
+}
+
+/// Names the time since the machine was started; empty where the system does not say.
+#[must_use]
+pub fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
 /// Opens a file of a folder that is open, wherever it is mounted, to write.
 ///
 /// # Errors

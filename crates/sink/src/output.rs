@@ -7,8 +7,8 @@
 //! takes no more, where [`recover`](crate::recover()) finds rows in it. The open
 //! partial file is locked, so two runs cannot fill one.
 //!
-//! Nothing is forced to the disk (no fsync): after a power cut the file may be
-//! short. A file system that reports a full disk only when a file is closed
+//! Nothing is forced to the disk (no fsync), except by [`OutputFile::finish_synced`]: after a power
+//! cut the file may be short. A file system that reports a full disk only when a file is closed
 //! (NFS may) is not caught either.
 
 use std::ffi::OsString;
@@ -183,6 +183,23 @@ impl OutputFile {
     pub fn finish(mut self) -> Result<u64, OutputError> {
         self.put_in_place(false)?;
         Ok(self.written_bytes)
+    }
+
+    /// The same, once the disk has all of it, and then waits until the disk has the name: for a
+    /// file that takes the place of others.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn finish_synced(self) -> Result<u64, OutputError> {
+        let path = self.path.clone();
+        if let Err(source) = self.file.sync_data() {
+            let mut failed = self;
+            return Err(failed.failed(source));
+        }
+        let written_bytes = self.finish()?;
+        let refused = |source| OutputError::Create { path: path.clone(), source };
+        files::sync_folder(files::folder_of(&path)).map_err(refused)?;
+        Ok(written_bytes)
     }
 
     /// Gives what was written its name, as [`finish`](Self::finish) does, and

@@ -2,6 +2,7 @@
 //!
 //! - [`golden`] runs a command and compares what it says with files under
 //!   `testdata/golden/<case>/`.
+//! - [`disk`] records what a program does to files, and replays what a crash leaves of it.
 //! - [`tidy`] holds the rules that neither the compiler nor a lint can check;
 //!   `tests/tidy.rs` applies them to the repository.
 //! - [`repository`] finds the files those rules read, [`source`] tells their
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod disk;
 pub mod golden;
 pub mod imports;
 pub mod repository;

@@ -17,7 +17,7 @@ pub(super) struct JsonLines {
     path: PathBuf,
     line: EveLine,
     file: Option<File>,
-    /// A write failed in the middle of a line.
+    /// A write failed in the middle of a line, here or in a run before.
     is_torn: bool,
 }
 
@@ -35,7 +35,11 @@ impl JsonLines {
         let file = match self.file.take() {
             Some(file) => file,
             // Alerts name hosts and what they do.
-            None => files::append(&self.path, FileMode::asked())?,
+            None => {
+                let file = files::append(&self.path, FileMode::asked())?;
+                self.is_torn = files::ends_torn(&self.path, &file);
+                file
+            }
         };
         Ok(self.file.insert(file))
     }
@@ -43,6 +47,7 @@ impl JsonLines {
 
 impl Destination for JsonLines {
     fn deliver(&mut self, batch: &Batch<'_>) -> Result<(), Failure> {
+        self.file().map_err(Failure::later)?;
         let mut lines = String::from(if self.is_torn { "\n" } else { "" });
         for line in batch.alerts.iter().filter_map(|alert| (self.line)(alert)) {
             lines.push_str(&line);

@@ -280,6 +280,18 @@ fn json_lines_are_appended_and_a_file_that_was_moved_is_opened_again() {
 }
 
 #[test]
+fn a_line_that_a_power_cut_tore_does_not_spoil_the_next() {
+    let path = log_path("torn");
+    fs::write(&path, "{\"torn\":").unwrap();
+    let settings = settings(&format!("kind = 'jsonl'\nto = '{}'", path.display()));
+    assert_eq!(deliver(&settings, &firing(1..3)).delivered, 2);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::remove_file(path).unwrap();
+    assert_eq!(text.lines().count(), 3, "{text}");
+    assert!(text.lines().skip(1).all(|line| serde_json::from_str::<Json>(line).is_ok()), "{text}");
+}
+
+#[test]
 fn a_queue_that_is_full_drops_the_oldest_and_counts() {
     let path = log_path("full");
     let text = format!("kind = 'jsonl'\nto = '{}'\nqueue = 10", path.display());

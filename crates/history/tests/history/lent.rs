@@ -46,6 +46,11 @@ impl Folder {
         Self(path)
     }
 
+    /// One that is there, or will be.
+    pub(crate) const fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

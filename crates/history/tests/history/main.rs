@@ -2,7 +2,10 @@
 
 // Helpers of tests are tests to us, not to the lint.
 #![allow(clippy::unwrap_used)]
+// A test that is skipped says so.
+#![allow(clippy::print_stdout)]
 
 mod lent;
+mod power;
 mod querying;
 mod storing;

@@ -53,11 +53,14 @@ pub(crate) struct ChunkEntry {
 pub(crate) enum Entry {
     /// A segment begins: the sums of all before it.
     Segment(Box<LedgerState>),
-    /// A recorder starts; the one before it ended properly or not.
+    /// A recorder starts; the one before it ended properly or not. `boot` names the time since the
+    /// machine was started; where `syncs`, chunks are recorded once the disk has them.
     Start {
         version: String,
         is_clean: bool,
         account: String,
+        boot: String,
+        syncs: bool,
     },
     /// A recorder ended properly.
     Stop {
@@ -83,6 +86,18 @@ pub(crate) enum Entry {
         packets: u64,
         bytes: u64,
     },
+    /// The disk has all chunks of a file that are recorded so far.
+    Synced {
+        file: String,
+    },
+    /// After a power cut the disk had not all that was recorded of a file behind its synced part:
+    /// these records, of so many chunks, no longer hold. What is there follows as found. So many
+    /// of their packets are not.
+    Lost {
+        file: String,
+        chunks: u64,
+        packets: u64,
+    },
     /// The sums over all packets, as `account` has them.
     Account {
         text: String,
@@ -96,8 +111,12 @@ impl Entry {
     pub(super) fn json(&self) -> (&'static str, Value) {
         match self {
             Self::Segment(state) => ("segment", state.json()),
-            Self::Start { version, is_clean, account } => {
-                ("start", json!({"version": version, "clean": is_clean, "account": account}))
+            Self::Start { version, is_clean, account, boot, syncs } => {
+                let content = json!({
+                    "version": version, "clean": is_clean, "account": account, "boot": boot,
+                    "sync": syncs,
+                });
+                ("start", content)
             }
             Self::Stop { account } => ("stop", json!({"account": account})),
             Self::Mode { generation, name } => {
@@ -123,6 +142,10 @@ impl Entry {
                     json!({"file": file, "cause": cause, "packets": packets, "bytes": bytes});
                 ("delete", content)
             }
+            Self::Synced { file } => ("synced", json!({"file": file})),
+            Self::Lost { file, chunks, packets } => {
+                ("lost", json!({"file": file, "chunks": chunks, "packets": packets}))
+            }
             Self::Account { text } => ("account", json!({"text": text})),
             Self::Unknown => ("unknown", Value::Null),
         }
@@ -138,6 +161,9 @@ impl Entry {
                 version: text("version")?,
                 is_clean: content.get("clean")?.as_bool()?,
                 account: text("account")?,
+                // Not yet said by the first recorders with a ledger.
+                boot: text("boot").unwrap_or_default(),
+                syncs: content.get("sync").and_then(Value::as_bool).unwrap_or(false),
             },
             "stop" => Self::Stop { account: text("account")? },
             "mode" => Self::Mode { generation: number("generation")?, name: text("name")? },
@@ -162,6 +188,12 @@ impl Entry {
                 let (packets, bytes) = (number("packets")?, number("bytes")?);
                 Self::Delete { file: text("file")?, cause, packets, bytes }
             }
+            "synced" => Self::Synced { file: text("file")? },
+            "lost" => Self::Lost {
+                file: text("file")?,
+                chunks: number("chunks")?,
+                packets: number("packets")?,
+            },
             "account" => Self::Account { text: text("text")? },
             _ => Self::Unknown,
         })

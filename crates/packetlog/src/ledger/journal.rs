@@ -12,7 +12,7 @@ use super::entry::Entry;
 use super::head::Head;
 use super::scan::{Damage, Step, read_segment, seal, segment_name, segment_path, segments};
 use super::state::LedgerState;
-use crate::own::{Access, create_own, open_in_to_write, open_own_to_write};
+use crate::own::{Access, create_like, open_in_to_write, open_own_to_write};
 
 /// Bytes of records that wait for a disk without room; what is beyond is counted as omitted.
 const PENDING_LEN_MAX: usize = 1 << 20;
@@ -293,7 +293,12 @@ impl Journal {
     /// Begins a segment with the sums so far, and deletes the oldest ones if there are too many.
     fn begin_segment(&mut self) {
         let next = self.lens.back().map_or(1, |(number, _)| number.saturating_add(1));
-        let create = |number| create_own(&segment_path(&self.folder, number), self.access);
+        // One that root makes in `recover` is the recorder's.
+        let like = match self.lens.back() {
+            Some((number, _)) => segment_path(&self.folder, *number),
+            None => self.folder.join(crate::account::FILE_NAME),
+        };
+        let create = |number| create_like(&segment_path(&self.folder, number), self.access, &like);
         // A name that another program took is passed over.
         let is_taken = |made: &io::Result<File>| {
             made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)

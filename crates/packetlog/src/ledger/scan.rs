@@ -59,7 +59,8 @@ pub(super) fn seal(before: &Head, entry: &Entry) -> (String, Head) {
 /// Why a segment cannot be read on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Damage {
-    /// The last line is not complete, as when a recorder is killed while it writes.
+    /// A line is not complete, as when a recorder is killed while it writes, or has bytes that are
+    /// 0: the disk had not all of the segment when the power failed. No record has such bytes.
     Torn,
     /// A line is longer than is read.
     TooLong,
@@ -149,7 +150,7 @@ pub(super) fn read_segment(
 /// The record of a line that follows `before`; the first of a segment may follow what is not
 /// known.
 fn record_of(line: &[u8], is_first: bool, before: Option<Head>) -> Result<(Head, Entry), Damage> {
-    let line = line.strip_suffix(b"\n").ok_or(Damage::Torn)?;
+    let line = line.strip_suffix(b"\n").filter(|line| !line.contains(&0)).ok_or(Damage::Torn)?;
     let line = std::str::from_utf8(line).map_err(|_| Damage::NoRecord)?;
     let (number, named, entry, hash, content) = read_line(line).ok_or(Damage::NoRecord)?;
     if is_first != matches!(entry, Entry::Segment(_)) || is_first != named.is_some() {

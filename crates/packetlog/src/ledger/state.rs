@@ -18,12 +18,43 @@ pub(crate) struct FileEntry {
     pub(crate) earlier_end: u64,
     /// Over the other chunks, in the order in which they are in the file.
     pub(crate) digest: Digest,
+    /// What of it the disk has.
+    pub(crate) synced: SyncedPart,
+}
+
+/// The first chunks of a file, which are known to be on the disk: chunks, packets, end and digest
+/// as of [`FileEntry`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct SyncedPart {
+    pub(crate) chunks: u64,
+    pub(crate) packets: u64,
+    pub(crate) end: u64,
+    pub(crate) digest: Digest,
 }
 
 impl FileEntry {
     /// One that is older than the ledger.
     pub(crate) const fn earlier(chunks: u64, packets: u64, end: u64) -> Self {
-        Self { chunks, packets, end, earlier_end: end, digest: [0; 32] }
+        let digest = [0; 32];
+        let synced = SyncedPart { chunks, packets, end, digest };
+        Self { chunks, packets, end, earlier_end: end, digest, synced }
+    }
+
+    const fn whole(&self) -> SyncedPart {
+        let Self { chunks, packets, end, digest, .. } = *self;
+        SyncedPart { chunks, packets, end, digest }
+    }
+
+    /// Whether the disk has all of it.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.synced == self.whole()
+    }
+
+    /// What is left of it after a power cut that only kept what the disk had for certain.
+    pub(crate) const fn synced_part(&self) -> Self {
+        let SyncedPart { chunks, packets, end, digest } = self.synced;
+        let (earlier_end, synced) = (self.earlier_end, self.synced);
+        Self { chunks, packets, end, earlier_end, digest, synced }
     }
 
     /// Adds a chunk.
@@ -61,22 +92,46 @@ pub(crate) struct LedgerState {
     pub(crate) last_ns: i64,
     /// The last text of the account.
     pub(crate) account: String,
+    /// When the machine had been started on which the last recorder started.
+    pub(crate) boot: String,
+    /// It records chunks once the disk has them.
+    pub(crate) syncs: bool,
+    /// Chunks and packets lost in power cuts.
+    pub(crate) lost: [u64; 2],
 }
 
 impl LedgerState {
+    /// Files of which the disk may not have all that was recorded, if the machine was started again
+    /// since: the page cache outlives a recorder, and no power cut.
+    pub(crate) fn doubtful(&self, boot: &str) -> Vec<String> {
+        let files = self.files.iter().filter(|_| self.was_cut(boot));
+        files.filter(|(_, file)| !file.is_synced()).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether the machine was started again since the last recorder started.
+    pub(crate) fn was_cut(&self, boot: &str) -> bool {
+        !self.boot.is_empty() && !boot.is_empty() && self.boot != boot
+    }
+
     /// Adds a record. A segment's sums take the place of all before it.
     pub(crate) fn apply(&mut self, entry: &Entry) {
         match entry {
             Entry::Segment(state) => *self = (**state).clone(),
-            Entry::Start { is_clean, account, .. } => {
+            Entry::Start { is_clean, account, boot, syncs, .. } => {
                 self.unclean = self.unclean.saturating_add(u64::from(!is_clean));
                 (self.is_stopped, self.account) = (false, account.clone());
+                (self.boot, self.syncs) = (boot.clone(), *syncs);
             }
             Entry::Stop { account } => {
                 (self.is_stopped, self.account) = (true, account.clone());
             }
             Entry::Chunk(chunk) => {
-                self.files.entry(chunk.file.clone()).or_default().add(chunk);
+                let file = self.files.entry(chunk.file.clone()).or_default();
+                let was_synced = file.is_synced();
+                file.add(chunk);
+                if self.syncs && was_synced && !chunk.is_found {
+                    file.synced = file.whole();
+                }
                 if chunk.packets > 0 {
                     self.last_ns = self.last_ns.max(chunk.last_ns);
                 }
@@ -92,6 +147,21 @@ impl LedgerState {
                     }
                 }
             }
+            Entry::Synced { file } => {
+                if let Some(file) = self.files.get_mut(file) {
+                    file.synced = file.whole();
+                }
+            }
+            Entry::Lost { file, chunks, packets } => {
+                if let Some(known) = self.files.remove(file)
+                    && known.synced != SyncedPart::default()
+                {
+                    self.files.insert(file.clone(), known.synced_part());
+                }
+                for (sum, more) in self.lost.iter_mut().zip([chunks, packets]) {
+                    *sum = sum.saturating_add(*more);
+                }
+            }
             Entry::Account { text } => self.account.clone_from(text),
             Entry::Mode { .. } | Entry::Unknown => {}
         }
@@ -100,9 +170,17 @@ impl LedgerState {
     /// As a segment begins with it.
     pub(super) fn json(&self) -> Value {
         let file = |(name, file): (&String, &FileEntry)| {
+            let synced = match &file.synced {
+                _ if file.is_synced() => Value::Bool(true),
+                part if *part == SyncedPart::default() => Value::Bool(false),
+                part => json!({
+                    "chunks": part.chunks, "packets": part.packets, "end": part.end,
+                    "blake3": hex(&part.digest),
+                }),
+            };
             json!({
                 "file": name, "chunks": file.chunks, "packets": file.packets, "end": file.end,
-                "earlier_end": file.earlier_end, "blake3": hex(&file.digest),
+                "earlier_end": file.earlier_end, "blake3": hex(&file.digest), "synced": synced,
             })
         };
         let sums = |cause: Deletion| self.deleted.get(cause as usize).copied().unwrap_or_default();
@@ -117,6 +195,9 @@ impl LedgerState {
             "stopped": self.is_stopped,
             "last_ns": self.last_ns,
             "account": self.account,
+            "boot": self.boot,
+            "sync": self.syncs,
+            "lost_chunks_packets": self.lost,
         })
     }
 
@@ -129,15 +210,33 @@ impl LedgerState {
             is_stopped: content.get("stopped")?.as_bool()?,
             last_ns: content.get("last_ns")?.as_i64()?,
             account: content.get("account")?.as_str()?.to_owned(),
+            // What the first recorders with a ledger did not say yet.
+            boot: content.get("boot").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            syncs: content.get("sync").and_then(Value::as_bool).unwrap_or(false),
             ..Self::default()
         };
+        let lost = content.get("lost_chunks_packets").and_then(Value::as_array);
+        for (sum, read) in state.lost.iter_mut().zip(lost.into_iter().flatten()) {
+            *sum = read.as_u64()?;
+        }
         for file in content.get("files")?.as_array()? {
-            let entry = FileEntry {
+            let mut entry = FileEntry {
                 chunks: number(file, "chunks")?,
                 packets: number(file, "packets")?,
                 end: number(file, "end")?,
                 earlier_end: number(file, "earlier_end")?,
                 digest: unhex(file.get("blake3")?.as_str()?)?,
+                synced: SyncedPart::default(),
+            };
+            entry.synced = match file.get("synced") {
+                None | Some(Value::Bool(false)) => SyncedPart::default(),
+                Some(Value::Bool(true)) => entry.whole(),
+                Some(part) => SyncedPart {
+                    chunks: number(part, "chunks")?,
+                    packets: number(part, "packets")?,
+                    end: number(part, "end")?,
+                    digest: unhex(part.get("blake3")?.as_str()?)?,
+                },
             };
             state.files.insert(file.get("file")?.as_str()?.to_owned(), entry);
         }

@@ -91,7 +91,9 @@ fn one(
     for record in &records {
         record.put(&mut index);
     }
+    // The plain file goes only once the disk has the name of the other.
     std::fs::rename(&partial, &target)
+        .and_then(|()| files::sync_folder(folder))
         .and_then(|()| replace(folder, name, INDEX_SUFFIX, &index))
         .and_then(|()| std::fs::remove_file(&plain))
         .map_err(|error| LogError::new(&target, error))?;
@@ -105,7 +107,7 @@ fn pack(
     level: i32,
     stop: &AtomicBool,
 ) -> io::Result<Option<(Vec<IndexRecord>, u64)>> {
-    let mut out = super::recover::fresh(path, path.parent().unwrap_or(Path::new(".")))?;
+    let mut out = super::recover::fresh(path, &file.path)?;
     let mut compressor = zstd::bulk::Compressor::new(level)?;
     compressor.include_checksum(true)?;
     let (mut records, mut at, mut end) = (Vec::new(), 0, 0);

@@ -271,6 +271,21 @@ impl LogFile {
         file.read_exact_at(bytes, offset).is_ok() && crc32fast::hash(bytes) == crc
     }
 
+    /// Whether the hashes of a chunk are those that were written.
+    pub(crate) fn keys_are_right(&self, record: &IndexRecord) -> bool {
+        let mut bytes = Vec::new();
+        record.keys.are_incomplete
+            || self.read_keys(record, true, &mut bytes) && self.read_keys(record, false, &mut bytes)
+    }
+
+    /// Whether a chunk that a record names is none, or has not its hashes. Reads the whole file.
+    pub(crate) fn is_damaged(&self) -> bool {
+        let mut bytes = Vec::new();
+        self.chunks.iter().any(|record| {
+            !matches!(self.read(record, &mut bytes), Ok(Ok(_))) || !self.keys_are_right(record)
+        })
+    }
+
     /// Whether there is a file of hashes.
     pub(crate) const fn has_keys(&self) -> bool {
         self.keys.is_some()

@@ -29,7 +29,7 @@ pub use reasons::{ReasonsReport, StoredEvidence, StoredReason};
 pub(crate) use recover::{FolderLock, recover_locked};
 pub use recover::{RecoveryReport, recover};
 pub use stats::{ClassTotals, EVENTS_NAME, LedgerStats, LogStats};
-pub use verify::{Finding, Place, VerifyReport, head, verify};
+pub use verify::{Finding, Place, PowerLoss, VerifyReport, head, verify};
 
 pub(crate) use adopt::{adopt, open_files};
 pub(crate) use compress::Compressor;

@@ -1,6 +1,6 @@
 //! What a recorder that ended suddenly left unfinished is repaired.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::index::{
     Trailer, WHY_SUFFIX, key_lists,
 };
 use crate::ledger::{Journal, ledger_len_max, scan_newest};
-use crate::own::{Access, create_own, is_none_of_ours, open_own_to_write};
+use crate::own::{Access, boot_id, create_like, is_none_of_ours, open_own_to_write};
 
 /// The end of the name of a file that is being made.
 const PARTIAL: &str = ".partial";
@@ -93,35 +93,51 @@ impl FolderLock {
 /// # Errors
 /// A recorder is at work there, or the folder or one of its files cannot be read or written.
 pub fn recover(folder: &Path) -> Result<RecoveryReport, LogError> {
-    let recovered = recover_locked(folder, true, &FolderLock::new(folder)?)?;
+    let (boot, lock) = (boot_id(), FolderLock::new(folder)?);
+    let recovered = recover_locked(folder, true, &boot, &lock)?;
     let wrong = |error| LogError::new(folder, error);
     if scan_newest(folder).map_err(wrong)?.is_some() {
         let access = Access::of_folder(folder);
         let mut journal = Journal::open(folder, access, ledger_len_max(None)).map_err(wrong)?;
-        adopt(&mut journal, &open_files(folder)?)?;
+        adopt(&mut journal, &open_files(folder)?, &boot)?;
         journal.sync().map_err(wrong)?;
     }
     Ok(recovered)
 }
 
 /// The same where the folder is locked already. Where `is_thorough`, each record of an index is
-/// compared with the chunk that it names.
+/// compared with the chunk that it names. So are those of files of which a power cut may have left
+/// less than was recorded, as `boot` names another start of the machine; chunks of these that are
+/// none are repaired like those that no record names.
 pub(crate) fn recover_locked(
     folder: &Path,
     is_thorough: bool,
+    boot: &str,
     _: &FolderLock,
 ) -> Result<RecoveryReport, LogError> {
+    let wrong = |error| LogError::new(folder, error);
     let mut recovered = RecoveryReport::default();
     delete_partial(folder, &mut recovered)?;
-    delete_stray_reasons(folder).map_err(|error| LogError::new(folder, error))?;
-    for name in file_names(folder).map_err(|error| LogError::new(folder, error))? {
+    delete_stray(folder).map_err(wrong)?;
+    let newest = scan_newest(folder).map_err(wrong)?;
+    let (_, recorded) = newest.unwrap_or_default();
+    let doubtful: BTreeSet<String> = recorded.doubtful(boot).into_iter().collect();
+    let was_cut = recorded.was_cut(boot);
+    let names = file_names(folder).map_err(wrong)?;
+    for (place, name) in names.iter().enumerate() {
         recovered.file_count += 1;
         let compressed = name.path(folder, COMPRESSED_SUFFIX);
         if name.path(folder, FILE_SUFFIX).exists() && compressed.exists() {
             // The compressed form is complete only once the plain one is gone.
             std::fs::remove_file(&compressed).map_err(|error| LogError::new(&compressed, error))?;
         }
-        match one(folder, &name, is_thorough, &mut recovered) {
+        let stem = name.stem();
+        let is_doubtful =
+            doubtful.contains(&stem) || was_cut && !recorded.files.contains_key(&stem);
+        let next = names.get(place + 1);
+        let is_newest = was_cut && next.is_none_or(|next| next.priority != name.priority);
+        let depth = Depth { is_thorough, is_doubtful, is_newest };
+        match one(folder, name, depth, &mut recovered) {
             Err(LogError { error, .. }) if is_none_of_ours(&error) => recovered.faults += 1,
             done => done?,
         }
@@ -146,30 +162,46 @@ fn delete_partial(folder: &Path, recovered: &mut RecoveryReport) -> Result<(), L
     Ok(())
 }
 
-/// Reasons of files that are gone: a recorder of a version without reasons leaves them.
-fn delete_stray_reasons(folder: &Path) -> io::Result<()> {
+/// What belongs to files that are gone: deleting a file was cut short, or a recorder of a version
+/// without reasons deleted it.
+fn delete_stray(folder: &Path) -> io::Result<()> {
     let names = file_names(folder)?;
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let stem = name.strip_suffix(WHY_SUFFIX);
-        if let Some(name) = stem.and_then(FileName::parse).filter(|name| !names.contains(name)) {
-            let _ = std::fs::remove_file(name.path(folder, WHY_SUFFIX));
+        let suffixes = [INDEX_SUFFIX, KEYS_SUFFIX, WHY_SUFFIX];
+        let stem = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix));
+        if stem.and_then(FileName::parse).is_some_and(|name| !names.contains(&name)) {
+            let _ = std::fs::remove_file(&path);
         }
     }
     Ok(())
 }
 
+/// How closely a file is looked at.
+#[derive(Clone, Copy)]
+struct Depth {
+    is_thorough: bool,
+    /// The disk may not have all of it.
+    is_doubtful: bool,
+    /// It may not have all of its index and hashes, which `sync` does not wait for.
+    is_newest: bool,
+}
+
 fn one(
     folder: &Path,
     name: &FileName,
-    is_thorough: bool,
+    depth: Depth,
     recovered: &mut RecoveryReport,
 ) -> Result<(), LogError> {
     let mut file = LogFile::open(folder, name)?;
-    if is_thorough && file.is_misled() {
-        // Its index has right checksums and says what is not so: the chunks themselves tell.
+    if depth.is_thorough && file.is_misled() || depth.is_doubtful && file.is_damaged() {
+        // Its index has right checksums and says what is not so: the chunks themselves tell. What
+        // the disk had not when the power failed is no evidence that has to stay as it is.
         file = LogFile::open_without_index(folder, name)?;
+        file.index_is_wrong = true;
+    }
+    if depth.is_newest && file.chunks.iter().any(|record| !file.keys_are_right(record)) {
         file.index_is_wrong = true;
     }
     let path = file.path.clone();
@@ -285,13 +317,14 @@ fn flows_of(chunk: &[u8], end: usize, count: u32) -> Result<Vec<FlowKey>, ChunkF
     if is_whole { Ok(flows.into_keys().collect()) } else { Err(ChunkFault::Nonsense) }
 }
 
-/// A new file in place of whatever has this name, for users that may read the folder.
-pub(super) fn fresh(path: &Path, folder: &Path) -> io::Result<File> {
+/// A new file in place of whatever has this name, for users that may read the folder, and for the
+/// owner of `like`.
+pub(super) fn fresh(path: &Path, like: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    create_own(path, Access::of_folder(folder))
+    create_like(path, Access::of_folder(files::folder_of(path)), like)
 }
 
 /// Puts `bytes` where the file with this suffix is, in one step.
@@ -303,7 +336,9 @@ pub(super) fn replace(
 ) -> io::Result<()> {
     let path = name.path(folder, suffix);
     let partial = name.path(folder, &format!("{suffix}{PARTIAL}"));
-    let mut file = fresh(&partial, folder)?;
+    let data = [FILE_SUFFIX, COMPRESSED_SUFFIX].map(|suffix| name.path(folder, suffix));
+    let like = data.iter().find(|path| path.exists()).unwrap_or(&path);
+    let mut file = fresh(&partial, like)?;
     file.write_all(bytes)?;
     file.sync_data()?;
     std::fs::rename(&partial, &path)

@@ -120,6 +120,20 @@ impl fmt::Display for Finding {
     }
 }
 
+/// What a power cut took of a file. Its recorder found it at the next start, so it proves nothing
+/// against a user who could change the log before that start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PowerLoss {
+    /// The record that says so.
+    pub number: u64,
+    /// The file, without suffix.
+    pub file: String,
+    /// Blocks whose records no longer hold; what was there was recorded again as found.
+    pub chunks: u64,
+    /// Packets that are not there.
+    pub packets: u64,
+}
+
 /// A log compared with its ledger.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VerifyReport {
@@ -141,6 +155,8 @@ pub struct VerifyReport {
     pub chunks_unrecorded: u64,
     /// Blocks recorded by the next recorder, since the one that wrote them was killed.
     pub chunks_found: u64,
+    /// Files of which the disk did not have, after a power cut, all that was recorded.
+    pub lost: Vec<PowerLoss>,
     /// Recorders that did not end properly.
     pub unclean: u64,
     /// Records that could not be written.
@@ -215,6 +231,11 @@ impl Reading {
             Entry::Earlier { file, chunks, end, packets } => {
                 self.base.insert(file.clone(), FileEntry::earlier(*chunks, *packets, *end));
             }
+            Entry::Lost { file, chunks, packets } => {
+                let (number, file) = (head.number, file.clone());
+                let (chunks, packets) = (*chunks, *packets);
+                report.lost.push(PowerLoss { number, file, chunks, packets });
+            }
             Entry::Delete { file, cause, packets, .. } => {
                 self.base.remove(file);
                 self.chunks.remove(file);
@@ -226,6 +247,24 @@ impl Reading {
             _ => {}
         }
         self.state.apply(entry);
+        if let Entry::Lost { file, .. } = entry {
+            self.fall_back(file);
+        }
+    }
+
+    /// Of a file of which a power cut took something, only the records of its synced part hold.
+    fn fall_back(&mut self, file: &str) {
+        let Some(left) = self.state.files.get(file) else {
+            self.base.remove(file);
+            self.chunks.remove(file);
+            return;
+        };
+        if let Some(base) = self.base.get_mut(file).filter(|base| base.end > left.end) {
+            base.clone_from(left);
+        }
+        if let Some(chunks) = self.chunks.get_mut(file) {
+            chunks.retain(|chunk| chunk.offset < left.end);
+        }
     }
 
     /// Totals only grow, over all recorders of a log.
@@ -388,7 +427,7 @@ impl Check<'_> {
                 continue;
             }
             let stored = content(file, record, &mut bytes);
-            outcome.damaged_keys += u64::from(!keys_are_right(file, record));
+            outcome.damaged_keys += u64::from(!file.keys_are_right(record));
             let trailer = Trailer::read(&bytes).ok().map(|(trailer, ..)| trailer);
             is_misled |= trailer.is_some_and(|trailer| trailer != record.trailer);
             if offset < self.base.end {
@@ -437,13 +476,6 @@ impl Check<'_> {
 fn content(file: &LogFile, record: &IndexRecord, bytes: &mut Vec<u8>) -> Option<[u8; 32]> {
     let stored = file.read_stored(record, bytes);
     stored.is_ok_and(|read| read.is_ok()).then(|| digest(&[bytes]))
-}
-
-/// Whether the hashes of a chunk are those that were written.
-fn keys_are_right(file: &LogFile, record: &IndexRecord) -> bool {
-    let mut bytes = Vec::new();
-    record.keys.are_incomplete
-        || file.read_keys(record, true, &mut bytes) && file.read_keys(record, false, &mut bytes)
 }
 
 /// The account may only have more than the ledger.

@@ -24,7 +24,7 @@ pub(super) enum Urgency {
     Sometimes,
     /// As there is time.
     Idle,
-    /// For the last time, down to the disk.
+    /// For the last time; the end of the ledger then waits for the disk.
     Last,
 }
 
@@ -117,6 +117,7 @@ impl Writer {
 
     /// Writes the account, where anything is new.
     pub(super) fn tell_account(&mut self, urgency: Urgency) {
+        self.record_synced();
         let now = (self.clock)();
         let ring_lost = self.state.ring_lost.load(Ordering::Relaxed);
         let ring_lost = self.book.ring_lost_before.saturating_add(ring_lost);
@@ -129,16 +130,16 @@ impl Writer {
         self.book.account.ring_lost = ring_lost;
         self.book.written = now;
         let account = self.account_now();
-        let sync = self.options.sync || urgency == Urgency::Last;
         let written = match &mut self.book.file {
-            Some(file) => file.write(&account, sync),
+            // Synchronised with the ledger, before it.
+            Some(file) => file.write(&account, false),
             None => Err(io::ErrorKind::NotFound.into()),
         };
         self.book.is_dirty = written.is_err();
         let error = written.err().map(|error| error.to_string());
         self.state.set_account_error(error);
         // Afterwards, so that the account never has less than the ledger.
-        self.record_account(&account, now, sync);
+        self.record_account(&account, now, self.options.sync && urgency != Urgency::Last);
     }
 
     /// The account with what is still to be said.

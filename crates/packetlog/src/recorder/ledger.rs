@@ -14,7 +14,7 @@ use crate::account::Account;
 use crate::cause::Cause;
 use crate::file_name::FileName;
 use crate::index::ClassRow;
-use crate::ledger::{ChunkEntry, Deletion, Entry, Journal};
+use crate::ledger::{ChunkEntry, Deletion, Entry, Journal, LedgerState};
 use crate::own::{Access, append_own};
 
 /// How often a head is anchored, if there is a new one.
@@ -68,6 +68,11 @@ impl Ledger {
         })
     }
 
+    /// What was recorded so far.
+    pub(super) const fn state(&self) -> &LedgerState {
+        self.journal.state()
+    }
+
     /// Bytes that the ledger may come to have: what grows is not to drive files out.
     pub(super) fn bytes_max(&self) -> u64 {
         self.journal.bytes_max()
@@ -80,7 +85,10 @@ fn open_anchor(path: &Path, folder: &Path) -> io::Result<File> {
     if above.starts_with(folder.canonicalize()?) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "in the log's own folder"));
     }
-    append_own(path, Access::Owner)
+    let file = append_own(path, Access::Owner)?;
+    // A folder that may be written and not read is used as it is.
+    let _ = files::sync_folder(&above);
+    Ok(file)
 }
 
 impl Writer {
@@ -113,16 +121,24 @@ impl Writer {
     /// A recorder starts.
     pub(super) fn record_start(&mut self, is_clean: bool) {
         let (version, account) = (env!("CARGO_PKG_VERSION").to_owned(), self.account_now().text());
-        self.record(&Entry::Start { version, is_clean, account });
-        self.anchor(true);
+        let (boot, syncs) = (self.options.boot.clone(), self.options.sync);
+        self.record(&Entry::Start { version, is_clean, account, boot, syncs });
+        // Before the first chunk: after a power cut there is a ledger, which says since when.
+        self.settle_ledger();
     }
 
     /// It ends properly.
     pub(super) fn record_stop(&mut self) {
         let account = self.account_now().text();
         self.record(&Entry::Stop { account });
-        self.sync_ledger();
-        self.anchor(true);
+        self.settle_ledger();
+    }
+
+    /// The disk has all records, and so has the file of heads, if there is one.
+    fn settle_ledger(&mut self) {
+        if !self.anchor(true) {
+            self.sync_ledger();
+        }
     }
 
     /// A chunk is acknowledged.
@@ -171,21 +187,22 @@ impl Writer {
     }
 
     /// Appends the head of the ledger to the file of heads, once the disk has all records before
-    /// it: else a power cut would look like records that a user removed.
-    fn anchor(&mut self, is_now: bool) {
+    /// it: else a power cut would look like records that a user removed. Says whether the disk was
+    /// waited for.
+    fn anchor(&mut self, is_now: bool) -> bool {
         let now = (self.clock)();
         let head = self.ledger.journal.head();
-        let Some(anchor) = &mut self.ledger.anchor else { return };
+        let Some(anchor) = &mut self.ledger.anchor else { return false };
         let is_time = is_now || now.saturating_sub(anchor.written) >= ANCHOR_PERIOD;
         if head.number == anchor.number || !is_time {
-            return;
+            return false;
         }
         anchor.written = now;
         if !self.sync_ledger() {
-            return;
+            return true;
         }
         let time = Timestamp::from_ns(self.ledger.journal.state().last_ns);
-        let Some(anchor) = &mut self.ledger.anchor else { return };
+        let Some(anchor) = &mut self.ledger.anchor else { return true };
         // A head that a full disk cut in two is none; the next has spaces around it again.
         let line = format!("{time} wirelens packetlog {head}\n");
         match anchor.file.write_all(line.as_bytes()).and_then(|()| anchor.file.sync_data()) {
@@ -195,5 +212,6 @@ impl Writer {
                 self.state.note_error(text);
             }
         }
+        true
     }
 }

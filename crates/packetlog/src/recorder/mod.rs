@@ -11,6 +11,7 @@
 //! | `chunk`, `head` | memory of a chunk; what each begins with |
 //! | `book` | the account of all packets, in a file that outlives them |
 //! | `ledger` | the journal of what was written and deleted, and its anchors |
+//! | `syncing` | closed files on their way down to the disk |
 //! | `why` | reasons of marked packets |
 //! | `writer` | the thread; `loss` what could not be written, `room` what is deleted, `files` and `shelf` what the folder holds, `disk` how bytes get there |
 
@@ -26,6 +27,7 @@ mod options;
 mod room;
 mod shelf;
 mod state;
+mod syncing;
 mod why;
 mod writer;
 
@@ -165,8 +167,14 @@ impl Recorder {
         let folder = options.folder.clone();
         create_folder(&folder, options.access)
             .map_err(|error| RecorderError::Folder { path: folder, error })?;
+        if options.sync {
+            // The folder may be new, with some above it; what others own need not be ours to open.
+            for above in options.folder.ancestors().skip(1) {
+                let _ = ::files::sync_folder(above);
+            }
+        }
         let locked = FolderLock::new(&options.folder)?;
-        let recovered = recover_locked(&options.folder, false, &locked)?;
+        let recovered = recover_locked(&options.folder, false, &options.boot, &locked)?;
         let mut priorities: Vec<u8> = classes.iter().map(|class| class.priority).collect();
         priorities.sort_unstable();
         priorities.dedup();

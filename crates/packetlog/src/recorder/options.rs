@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use packet::Span;
 
-use crate::own::Access;
+use crate::own::{Access, boot_id};
 use crate::reasons::ColumnNames;
 
 /// How files are written.
@@ -95,6 +95,9 @@ pub struct RecorderOptions {
     pub access: Access,
     /// A file outside of the folder to which heads of the ledger are appended.
     pub anchor: Option<PathBuf>,
+    /// Names the time since the machine was started: with another name than that of the recorder
+    /// before, the disk may have less than was recorded. Empty: it has all.
+    pub boot: String,
     /// What the columns of reasons are called.
     pub columns: ColumnNames,
 }
@@ -125,6 +128,7 @@ impl RecorderOptions {
             encoding: Encoding::Pcapng,
             access: Access::Owner,
             anchor: None,
+            boot: boot_id(),
             columns: ColumnNames::default(),
         }
     }

@@ -35,11 +35,15 @@ impl Writer {
             let _ = file.index.sync_data();
             let _ = file.keys.sync_data();
             let _ = file.why.file.as_ref().map(std::fs::File::sync_data);
+            let _ = files::sync_folder(&self.options.folder);
         }
         let closed = file.close();
         self.closed_bytes = self.closed_bytes.saturating_add(closed.bytes);
         if let Some(compressor) = &self.compressor {
             compressor.offer(&closed.name);
+        }
+        if !self.options.sync {
+            self.syncer.offer(&closed.name);
         }
         series.closed.push_back(closed);
     }
@@ -113,6 +117,10 @@ impl Writer {
             self.record_deletion(&file.name, &file.rows, cause);
             let is_recorded = self.sync_ledger();
             delete_files(&self.options.folder, &file.name);
+            if self.options.sync {
+                // What is too old is gone after a power cut, too.
+                let _ = files::sync_folder(&self.options.folder);
+            }
             if !is_recorded {
                 // A disk without room even for this may have it now.
                 self.sync_ledger();

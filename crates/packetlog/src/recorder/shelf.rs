@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::fault::RecorderError;
 use super::files::{ClosedFile, Series, file_bytes};
+use super::options::RecorderOptions;
 use crate::account::{Account, SEQUENCE_MAX};
 use crate::index::{ClassRow, add_rows};
 use crate::ledger::Journal;
 use crate::log::{LogError, LogFile, account_of, adopt, open_files};
-use crate::own::Access;
 
 /// What is there already.
 pub(super) struct Shelf {
@@ -28,16 +28,16 @@ pub(super) struct Shelf {
 pub(super) fn read(
     folder: &Path,
     priorities: &[u8],
-    access: Access,
+    options: &RecorderOptions,
     ledger_len: u64,
 ) -> Result<Shelf, RecorderError> {
     let mut series: Vec<Series> =
         priorities.iter().map(|&priority| Series::new(priority)).collect();
     let files = open_files(folder)?;
     let wrong = |error| LogError { path: folder.into(), error };
-    let mut journal = Journal::open(folder, access, ledger_len).map_err(wrong)?;
+    let mut journal = Journal::open(folder, options.access, ledger_len).map_err(wrong)?;
     let was_stopped = journal.is_new() || journal.state().is_stopped;
-    adopt(&mut journal, &files)?;
+    adopt(&mut journal, &files, &options.boot)?;
     let account = account_of(folder, &files, &journal.state().account);
     let mut closed_bytes = 0_u64;
     for file in &files {

@@ -12,10 +12,11 @@ use super::book::{Book, Urgency};
 use super::chunk::{Block, Chunk, encoder_of, settle_owed};
 use super::disk::{Disk, Way, WriteState};
 use super::fault::RecorderError;
-use super::files::{OpenFile, Series};
+use super::files::{OpenFile, Series, delete_files};
 use super::ledger::Ledger;
 use super::options::{Clock, RecorderOptions, WhenFull};
 use super::state::RecorderState;
+use super::syncing::Syncer;
 use crate::cause::Cause;
 use crate::compact::Encoder;
 use crate::file_name::{FileName, Replacing};
@@ -110,6 +111,7 @@ pub(super) struct Writer {
     pub(super) closed_bytes: u64,
     pub(super) replacing: Replacing,
     pub(super) compressor: Option<Compressor>,
+    pub(super) syncer: Syncer,
     encoder: Option<Encoder>,
     pub(super) asked_disk: Duration,
     /// Up to when writes are counted in the time that the disk was busy.
@@ -138,7 +140,7 @@ impl Writer {
             .map_err(RecorderError::Direct)?;
         let ledger_len = ledger_len_max(options.keep_bytes_max);
         let super::shelf::Shelf { series, closed_bytes, account, journal, was_stopped } =
-            super::shelf::read(&options.folder, priorities, options.access, ledger_len)?;
+            super::shelf::read(&options.folder, priorities, &options, ledger_len)?;
         let ledger = Ledger::new(journal, options.anchor.as_deref(), &options.folder)?;
         RecorderState::set(&state.is_direct, u64::from(way.is_direct()));
         let replacing = Replacing::default();
@@ -146,6 +148,8 @@ impl Writer {
         let start = |level| Compressor::start(&options.folder, level, &replacing, counts);
         let compressor = options.compress.map(start).transpose();
         let compressor = compressor.map_err(|error| RecorderError::Thread(error.to_string()))?;
+        let syncer = Syncer::start(&options.folder);
+        let syncer = syncer.map_err(|error| RecorderError::Thread(error.to_string()))?;
         let encoder = encoder_of(options.encoding);
         let encoder = encoder.map_err(|error| RecorderError::Thread(error.to_string()))?;
         let mut writer = Self {
@@ -163,6 +167,7 @@ impl Writer {
             closed_bytes,
             replacing,
             compressor,
+            syncer,
             encoder,
             asked_disk: Duration::ZERO,
             busy_since: Duration::ZERO,
@@ -182,6 +187,7 @@ impl Writer {
         }
         writer.closed_bytes = writer.closed_bytes.saturating_add(writer.book.len());
         writer.record_start(was_stopped);
+        writer.sync_earlier();
         writer.ask_disk(true);
         Ok(writer)
     }
@@ -237,22 +243,10 @@ impl Writer {
             // Who reads captures waits for it; a service that is stopped does not.
             compressor.finish(self.options.waits);
         }
+        self.syncer.finish();
         self.ask_disk(true);
         self.tell_account(Urgency::Last);
         self.record_stop();
-    }
-
-    /// What is kept is on the disk when the recorder ends: what a cache could not get rid of is
-    /// lost, and counted.
-    fn synchronise(&mut self, index: usize) {
-        let file = self.series.get_mut(index).and_then(|series| series.open.as_mut());
-        let Some(file) = file.filter(|file| !file.is_gone()) else { return };
-        if let Err(error) = file.data.sync_data() {
-            let rows = std::mem::take(&mut file.rows);
-            let path = file.name.path(&self.options.folder, FILE_SUFFIX);
-            self.state.count_error(Cause::of(&error), format!("{}: {error}", path.display()));
-            self.lose_file(Cause::of(&error), &rows);
-        }
     }
 
     /// Puts a chunk on its way, or counts it as lost.
@@ -352,6 +346,16 @@ impl Writer {
         }
         // A name that is taken is not asked for again.
         series.next_number = series.next_number.saturating_add(1);
+        if self.options.sync {
+            // A chunk is on the disk with its file's name, or is not acknowledged.
+            made = made.and_then(|file| match files::sync_folder(folder) {
+                Ok(()) => Ok(file),
+                Err(error) => {
+                    delete_files(folder, &file.name);
+                    Err(error)
+                }
+            });
+        }
         match made {
             Ok(file) => {
                 series.open = Some(file);

@@ -13,5 +13,6 @@ mod crashes;
 mod faults;
 mod lab;
 mod ledger;
+mod power;
 mod reading;
 mod room;

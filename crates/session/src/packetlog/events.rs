@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use files::FileMode;
@@ -30,17 +30,6 @@ pub struct Events {
     is_torn: bool,
 }
 
-/// Whether a full disk cut off the last line that another run wrote.
-fn ends_torn(path: &Path, file: &File) -> io::Result<bool> {
-    let metadata = file.metadata()?;
-    let Some(last) = metadata.len().checked_sub(1).filter(|_| metadata.is_file()) else {
-        return Ok(false);
-    };
-    let mut byte = [0];
-    File::open(path)?.read_exact_at(&mut byte, last)?;
-    Ok(byte != *b"\n")
-}
-
 fn open(path: &Path, of_log: Option<Access>) -> io::Result<File> {
     match of_log {
         Some(access) => append_own(path, access),
@@ -59,8 +48,7 @@ impl Events {
         tell: Option<Tell>,
     ) -> Result<Self, LogError> {
         let file = open(path, of_log).map_err(|error| refused(path, &error))?;
-        // A file that may be written and not read is not looked into.
-        let is_torn = ends_torn(path, &file).unwrap_or(false);
+        let is_torn = files::ends_torn(path, &file);
         let path = path.to_owned();
         Ok(Self { path, of_log, file, clock, tell, lost: 0, refusal: None, is_torn })
     }

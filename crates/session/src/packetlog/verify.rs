@@ -112,6 +112,14 @@ fn unproven(text: &mut String, report: &VerifyReport, anchors: &[Head], head: He
     );
     line(report.omitted, "records could not be written, as the disk took none");
     line(report.unclean, "recorders did not end properly: what they had in memory is lost");
+    for lost in &report.lost {
+        let _ = writeln!(
+            text,
+            "unproven: {}: {} blocks were not on the disk as recorded when the power failed, and \
+             {} packets of them are not there (record {}); `record --sync` prevents this",
+            lost.file, lost.chunks, lost.packets, lost.number
+        );
+    }
 }
 
 #[cfg(test)]
