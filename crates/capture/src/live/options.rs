@@ -24,7 +24,17 @@ pub struct LiveOptions {
     pub passing: Passing,
     /// After so long without a frame an empty batch carries the time; to whole milliseconds.
     pub tick: Span,
+    /// A drill: reading stops once, until the kernel has dropped so many frames of a socket. See
+    /// [`STALL_AFTER`] and [`STALL_MAX`].
+    pub stall_until_dropped: Option<u64>,
 }
+
+/// So long after its first look at the ring a source stalls that was asked to: late enough that
+/// observers of a run have seen it without losses.
+pub const STALL_AFTER: Span = Span::from_seconds(2);
+
+/// A stall ends after this long, even if the ring has not overflowed.
+pub const STALL_MAX: Span = Span::from_seconds(10);
 
 /// Which way frames pass an interface, as it sees them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +89,7 @@ impl Default for LiveOptions {
             is_promiscuous: true,
             passing: Passing::Both,
             tick: Span::from_ns(TICK_MS * NS_PER_MS),
+            stall_until_dropped: None,
         }
     }
 }

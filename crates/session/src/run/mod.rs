@@ -27,6 +27,7 @@ mod settings;
 mod shown;
 mod spare;
 
+pub use crate::drills::{Drill, Drills};
 pub use crate::input::InputSettings;
 pub use central::{CentralDoors, CentralRun};
 pub(crate) use counted::count_process;

@@ -21,6 +21,7 @@ use super::session::RunError;
 pub use super::settings::RunSettings;
 use crate::application::{Clash, CombinedWants, Entry, Reading, Ready, Refusal, Site, Wants};
 use crate::applications::APPLICATIONS;
+use crate::drills::DrillSite;
 use crate::input::InputSettings;
 use crate::names_read;
 use crate::networks::{self, Networks};
@@ -107,8 +108,14 @@ impl Plan {
     /// Which frames are read, and how.
     #[must_use]
     pub fn request(&self) -> InputRequest {
-        let of_settings =
-            || InputRequest { decapsulate: self.wants.inner(), ..self.input.request() };
+        let of_settings = || {
+            let mut request =
+                InputRequest { decapsulate: self.wants.inner(), ..self.input.request() };
+            if let Some(interface) = &mut request.interface {
+                interface.options.stall_until_dropped = self.run.simulate.dropped();
+            }
+            request
+        };
         self.asked.clone().unwrap_or_else(of_settings)
     }
 
@@ -160,13 +167,43 @@ impl Plan {
     /// # Errors
     /// [`InputError`]
     pub fn open(&self, inputs: &Inputs) -> Result<OpenSources, InputError> {
-        let takes_packets = |one: &AppPlan| one.ready.wants().needs.len > 0;
-        // Labels that rules read are of packets, too.
-        let are_taken = !self.rules.is_empty() || self.applications.iter().any(takes_packets);
-        if inputs.interface.is_some() && !are_taken {
+        if inputs.interface.is_some() && !self.takes_packets() {
             return Ok(OpenSources::Live(Vec::new()));
         }
         inputs.open_any(self.wants.needs, 1)
+    }
+
+    /// Whether packets come to user space.
+    fn takes_packets(&self) -> bool {
+        let takes_packets = |one: &AppPlan| one.ready.wants().needs.len > 0;
+        // Labels that rules read are of packets, too.
+        !self.rules.is_empty() || self.applications.iter().any(takes_packets)
+    }
+
+    /// Refuses [drills](crate::drills) that have no effect on this run.
+    ///
+    /// # Errors
+    /// Which one, and why.
+    pub fn check_drills(&self) -> Result<(), String> {
+        let drills = &self.run.simulate;
+        if self.sensors.is_some() && !drills.is_empty() {
+            return Err(String::from(
+                "simulate has no effect with [sensors], which reads no packets; give it to a \
+                 sensor",
+            ));
+        }
+        let names: Vec<_> = self.applications.iter().map(|one| one.ready.name()).collect();
+        let has_flows = self.applications.iter().any(|one| one.ready.wants().has_flows);
+        let is_file = |one: &AppPlan| {
+            let has_output = one.output.as_ref().is_some_and(|output| !output.is_stdout());
+            has_output || one.ready.log_folder().is_some()
+        };
+        drills.check(&DrillSite {
+            takes_live_packets: self.input.is_live() && self.takes_packets(),
+            flow_count_max: has_flows.then(|| self.wants.flow_options().flow_count_max),
+            has_files: self.applications.iter().any(is_file),
+            names: &names,
+        })
     }
 }
 
@@ -241,7 +278,8 @@ fn plan(
     let input = input(root.remove("input"), instead, mistakes);
     let is_live = is_central || input.as_ref().is_some_and(InputSettings::is_live);
     let site = Site { is_live, input: input.as_ref(), ..*site };
-    let run = run(root.remove("run"), (input.as_ref(), &root), mistakes);
+    let drills_at = drills_at(&root);
+    let run = run(root.remove("run"), input.as_ref(), mistakes);
     let page = page(root.remove("page"), mistakes);
     let history = history(root.remove("history"), mistakes);
     let nats = nats(root.remove("nats"), mistakes);
@@ -275,7 +313,7 @@ fn plan(
     let (input, run) = (input?, run?);
     // It was read as TOML before.
     let tables = text.parse().unwrap_or_default();
-    Some(Plan {
+    let plan = Plan {
         input,
         run,
         applications: planned,
@@ -292,7 +330,21 @@ fn plan(
         store: None,
         asked: None,
         tables,
-    })
+    };
+    // Of an application that is not there because of a mistake its drills are none.
+    if mistakes.is_empty()
+        && let Err(message) = plan.check_drills()
+    {
+        mistakes.add(drills_at, format_args!("[run] {message}"));
+    }
+    Some(plan)
+}
+
+/// Where the settings ask for drills.
+fn drills_at(root: &DeTable<'_>) -> Range<usize> {
+    let table = root.get("run").and_then(|run| run.get_ref().as_table());
+    let key = table.and_then(|table| table.get_key_value("simulate"));
+    key.map(|(key, _)| key.span()).unwrap_or_default()
 }
 
 impl Plan {
@@ -457,14 +509,12 @@ fn enrich(networks: &Networks, planned: &mut [AppPlan], at: Range<usize>, mistak
 
 fn run(
     value: Option<Spanned<DeValue<'_>>>,
-    (input, others): (Option<&InputSettings>, &DeTable<'_>),
+    input: Option<&InputSettings>,
     mistakes: &mut Mistakes,
 ) -> Option<RunSettings> {
     let Some(table) = table_of("run", value, mistakes) else { return Some(RunSettings::default()) };
     let mut run: RunSettings = read_table("run", &table, mistakes)?;
-    let is_there = |name: &str| others.get_key_value(name).is_some();
-    let checked = input.map(|input| run.check(input).and_then(|()| run.check_names(is_there)));
-    if let Some(Err((key, message))) = checked {
+    if let Some(Err((key, message))) = input.map(|input| run.check(input)) {
         let place = table.get_ref().get_key_value(key);
         let at = place.map_or_else(|| table.span(), |(key, _)| key.span());
         mistakes.add(at, format_args!("[run] {message}"));

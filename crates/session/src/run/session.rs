@@ -26,10 +26,11 @@ use super::passes::{Making, Seats};
 use super::plan::{AppPlan, Plan};
 use super::reload::Reload;
 use super::seat::{BORDERS, NO_APPLICATION};
-use super::shown::{LiveView, Whose};
+use super::shown::{DRILLS, LiveView, RUN, Whose};
 use crate::application::{BesideReport, Closing, MakeWatcher, Opening, Ready, Refusal};
 use crate::captures::Captures;
 use crate::clock::Clock;
+use crate::drills::Drills;
 use crate::indicated::IndicatorLabels;
 use crate::networks::Enriching;
 use crate::outlet::{self, Outlet, OutletWriter, RowsError, RowsWriter, Sharing, WhenBehind};
@@ -117,6 +118,8 @@ pub struct Session {
     counted: Option<LiveCounts>,
     jail: RunJail,
     supervision: Supervision,
+    /// Faults on purpose, and who says so.
+    drills: (Drills, fn(&str)),
 }
 
 /// A run with observers.
@@ -261,10 +264,18 @@ impl Session {
         in_force.change(rules);
         let lists = lists(plan.lists, &plan.alerts, &read_labels)?;
         let wants_frames = |one: &AppPlan| one.ready.wants().has_frames;
-        let mut supervision = Supervision::new(&run, &applications, doors.warn, &inputs.control)?;
+        let count = applications.len();
+        let mut supervision = Supervision::new(&run, count, doors.warn, &inputs.control);
+        let drills = run.simulate;
+        let flow_options = wants.flow_options();
+        let flow_count_max = drills.flow_count_max(flow_options.flow_count_max);
         let has_frames = lists.is_some() || applications.iter().any(wants_frames);
         let making = Making {
-            options: FlowOptions { share: share(&request, &applications)?, ..wants.flow_options() },
+            options: FlowOptions {
+                share: share(&request, &applications)?,
+                flow_count_max,
+                ..flow_options
+            },
             seed: hash_seed(run.seed),
             thread_count: threads(&inputs, pace.is_some()),
             socket_count: sockets(&opened),
@@ -276,8 +287,18 @@ impl Session {
         let any_order = any_order(&applications, is_ordered, &inputs, &opened);
         let captures = Captures::of(&inputs);
         let (rules, shown) = (in_force, store.as_ref());
-        let lent =
-            Context { inputs: &inputs, doors, request, captures, pace, rules, read_labels, shown };
+        let (inputs_lent, drills_lent) = (&inputs, &drills);
+        let lent = Context {
+            inputs: inputs_lent,
+            doors,
+            request,
+            captures,
+            pace,
+            rules,
+            read_labels,
+            shown,
+            drills: drills_lent,
+        };
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
         let mut begun = PendingWriters(Vec::new());
         // Files first: one that exists refuses the run before a log is begun.
@@ -297,9 +318,11 @@ impl Session {
         let looking = Looking::new(any, seats, making);
         let looking = looking.map_err(|refusal| RunError::Application("run", refusal))?;
         announce(&opened, &inputs);
+        drills.announce(doors.warn);
         let pace = lent.pace;
         let driving = Driving::new(looking, opened, &inputs, pace, doors.tell);
         let writers = std::mem::take(&mut begun.0);
+        store.iter().for_each(|store| store.put_counts(RUN, DRILLS, drills.counts()));
         let counted = store.map(|store| LiveCounts::begin(store, &inputs, all, &supervision));
         let clock = doors.clock;
         Ok(Self {
@@ -313,6 +336,7 @@ impl Session {
             counted,
             jail,
             supervision,
+            drills: (drills, doors.warn),
         })
     }
 
@@ -341,7 +365,7 @@ impl Session {
         mut tell: impl FnMut(&str),
     ) -> Result<SessionOutcome, RunError> {
         let Self { inputs, clock, driving, names, writers, reload, besides, .. } = self;
-        let Self { counted, jail, supervision, .. } = self;
+        let Self { counted, jail, supervision, drills: (drills, warn), .. } = self;
         // Everything is open, and no packet was read.
         jail.enter(&mut tell);
         let mut after_batch = || {
@@ -366,6 +390,7 @@ impl Session {
                 return Err(error.into());
             }
         };
+        drills.end(&received.report, warn);
         let (closings, mut failure) = close(passed, &names, &supervision);
         let dropped = finish_rows(writers, &mut failure);
         if let Some(counted) = counted {
@@ -395,6 +420,7 @@ struct Context<'a> {
     rules: InForce,
     read_labels: Vec<LabelKind>,
     shown: Option<&'a Arc<Store>>,
+    drills: &'a Drills,
 }
 
 /// An application whose outputs are open.
@@ -442,12 +468,18 @@ impl Context<'_> {
         let (name, base) = (ready.name(), ready.schema(self.captures.are_named()));
         let enriching = enriching.map(|enriching| enriching.with(base));
         let schema = enriching.as_ref().map_or(base, Enriching::schema);
+        let is_file = output.as_ref().is_some_and(|output| !output.is_stdout());
         let to = RowsTo::of(door, output);
         let has_rows = wants_door || to.is_some();
         let shown = self.shown.filter(|_| has_rows);
         let table = shown.map(|store| store.add(name, about, schema, TableLimits::default()));
         let rows = to.map(|to| open_rows(to, schema, self.doors)).transpose();
         let rows = rows.map_err(|error| wrong_rows(place.as_ref(), name, error))?;
+        let slow = self.drills.slow_disk(&self.inputs.control).filter(|_| is_file);
+        let rows = match (slow, rows) {
+            (Some(slow), Some(rows)) => Some(RowsWriter::Slow(slow, Box::new(rows))),
+            (_, rows) => rows,
+        };
         let whose = Whose::new(name, at, table.as_deref());
         let rows = match (&table, rows) {
             (None, None) => {
@@ -540,6 +572,7 @@ impl Context<'_> {
             rules: self.rules.clone(),
             read_labels: self.read_labels.clone(),
             escalations: None,
+            drills: self.drills.clone(),
         }
     }
 }
