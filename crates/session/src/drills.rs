@@ -282,7 +282,8 @@ impl Drills {
     /// As they are counted.
     pub(crate) fn counts(&self) -> Vec<Count> {
         let about = "1 for each fault that this run simulates.";
-        let count = |drill: &Drill| Count::gauge("drill", about, 1.0).with("simulate", drill.to_string());
+        let count =
+            |drill: &Drill| Count::gauge("drill", about, 1.0).with("simulate", drill.to_string());
         self.0.iter().map(count).collect()
     }
 
@@ -302,7 +303,7 @@ impl Drill {
 }
 
 /// What makes the writes of one file slow.
-pub(crate) struct SlowDisk {
+pub struct SlowDisk {
     write: Duration,
     left: Duration,
     control: Arc<Control>,
@@ -349,7 +350,8 @@ mod tests {
     fn a_word_alone_stands_for_its_usual_number() {
         let names = drills(&["drop", "full-table", "slow-disk", "fault"]).names();
         assert_eq!(names, ["drop=1000", "full-table=1000", "slow-disk=5s", "fault@1000"]);
-        for text in ["drop=7", "full-table=64", "slow-disk=0.25s", "fault=flows@9", "fault=top@1+"] {
+        for text in ["drop=7", "full-table=64", "slow-disk=0.25s", "fault=flows@9", "fault=top@1+"]
+        {
             assert_eq!(drills(&[text]).names(), [text]);
         }
     }
@@ -357,8 +359,18 @@ mod tests {
     #[test]
     fn what_is_no_drill_is_refused_with_all_that_there_are() {
         for wrong in [
-            "", "panic", "drop=", "drop=0", "drop=-1", "full-table=x", "slow-disk=5",
-            "slow-disk=2m", "fault=", "fault=flows", "fault=flows@0", "fault=flows@x",
+            "",
+            "panic",
+            "drop=",
+            "drop=0",
+            "drop=-1",
+            "full-table=x",
+            "slow-disk=5",
+            "slow-disk=2m",
+            "fault=",
+            "fault=flows",
+            "fault=flows@0",
+            "fault=flows@x",
         ] {
             let message = wrong.parse::<Drill>().unwrap_err();
             assert!(message.contains("wanted: drop, full-table, slow-disk or fault"), "{wrong}");
@@ -396,8 +408,7 @@ mod tests {
     #[test]
     fn every_drill_is_counted_under_its_name() {
         let drills = drills(&["drop", "fault=flows@3"]);
-        let labels: Vec<_> =
-            drills.counts().into_iter().flat_map(|count| count.labels).collect();
+        let labels: Vec<_> = drills.counts().into_iter().flat_map(|count| count.labels).collect();
         let of = |name: &str| ("simulate", name.to_owned());
         assert_eq!(labels, [of("drop=1000"), of("fault=flows@3")]);
         assert_eq!(drills.flow_count_max(1 << 22), 1 << 22, "it fills no table");

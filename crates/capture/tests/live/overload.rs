@@ -117,8 +117,7 @@ fn a_slow_reader_of_several_interfaces_accounts_for_every_frame() {
             let mut several = LiveSeveral::new(sources);
             let count = sending(&["wl0", "wl2"], &stop, || slowly(&mut several));
             let (sources, unused) = several.into_sources();
-            let reports: Vec<_> =
-                sources.into_iter().map(|mut one| one.report().clone()).collect();
+            let reports: Vec<_> = sources.into_iter().map(|mut one| one.report().clone()).collect();
             check(&format!("several, {latency:?}"), count + unused.count, &reports, 2 * SENT);
         }
     });
@@ -130,8 +129,7 @@ fn a_stalled_reader_makes_the_kernel_drop_what_was_asked_for_and_reads_on() {
         add_pair();
         for latency in LATENCIES {
             let stop: Arc<AtomicBool> = Arc::default();
-            let options =
-                LiveOptions { stall_until_dropped: Some(500), ..options(latency, 1) };
+            let options = LiveOptions { stall_until_dropped: Some(500), ..options(latency, 1) };
             let mut sources = opened("wl1", &options, &stop);
             let mut is_over = false;
             let mut count = 0;

@@ -109,7 +109,8 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
         wanted: "none; start the run without --simulate",
     });
     let others = broker(&counts).into_iter().chain(sensors(&counts)).chain(worker(&counts));
-    let checks = checks.into_iter().chain(drill).chain(stored(state.history.as_ref())).chain(others);
+    let checks =
+        checks.into_iter().chain(drill).chain(stored(state.history.as_ref())).chain(others);
     let checks: Vec<_> = checks.collect();
     let is_well = checks.iter().all(|check| check.status == "ok");
     #[allow(clippy::cast_precision_loss)]

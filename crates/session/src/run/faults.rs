@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use capture::Report;
 use engine::flow::pass::{Drill, Fault, Faults, Panic, Piece, TakeFaults, watched};
 use engine::group::Outcome;
 use engine::run::Control;
@@ -11,7 +12,7 @@ use store::Store;
 
 use super::quarantine::Quarantine;
 use super::settings::RunSettings;
-use super::shown::Whose;
+use super::shown::{DRILLS, RUN, Whose};
 use crate::application::{Closing, Count, Refusal, Watcher};
 use crate::done::RunTotals;
 
@@ -134,9 +135,20 @@ impl Supervision {
         faults
     }
 
+    /// Says which faults are on purpose, before the first packet.
+    pub(super) fn announce_drills(&self) {
+        self.settings.simulate.announce(self.warn);
+    }
+
+    /// The same at the end.
+    pub(super) fn end_drills(&self, report: &Report) {
+        self.settings.simulate.end(report, self.warn);
+    }
+
     /// Has faults counted for observers of the run.
     pub(super) fn count(&self, store: &Store, all: &[Whose]) {
-        store.count_by(super::shown::RUN, self.quarantine.counting());
+        store.put_counts(RUN, DRILLS, self.settings.simulate.counts());
+        store.count_by(RUN, self.quarantine.counting());
         for (place, of) in &self.of {
             let Some(whose) = all.get(*place) else { continue };
             let faults = Arc::clone(&of.faults);

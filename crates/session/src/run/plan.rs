@@ -16,12 +16,12 @@ use toml::{Spanned, Table};
 use super::alerting;
 pub use super::app_plan::AppPlan;
 use super::central;
+use super::drilling::drills_at;
 use super::outputs::{OutputTarget, take_output};
 use super::session::RunError;
 pub use super::settings::RunSettings;
 use crate::application::{Clash, CombinedWants, Entry, Reading, Ready, Refusal, Site, Wants};
 use crate::applications::APPLICATIONS;
-use crate::drills::DrillSite;
 use crate::input::InputSettings;
 use crate::names_read;
 use crate::networks::{self, Networks};
@@ -172,39 +172,6 @@ impl Plan {
         }
         inputs.open_any(self.wants.needs, 1)
     }
-
-    /// Whether packets come to user space.
-    fn takes_packets(&self) -> bool {
-        let takes_packets = |one: &AppPlan| one.ready.wants().needs.len > 0;
-        // Labels that rules read are of packets, too.
-        !self.rules.is_empty() || self.applications.iter().any(takes_packets)
-    }
-
-    /// Refuses [drills](crate::drills) that have no effect on this run.
-    ///
-    /// # Errors
-    /// Which one, and why.
-    pub fn check_drills(&self) -> Result<(), String> {
-        let drills = &self.run.simulate;
-        if self.sensors.is_some() && !drills.is_empty() {
-            return Err(String::from(
-                "simulate has no effect with [sensors], which reads no packets; give it to a \
-                 sensor",
-            ));
-        }
-        let names: Vec<_> = self.applications.iter().map(|one| one.ready.name()).collect();
-        let has_flows = self.applications.iter().any(|one| one.ready.wants().has_flows);
-        let is_file = |one: &AppPlan| {
-            let has_output = one.output.as_ref().is_some_and(|output| !output.is_stdout());
-            has_output || one.ready.log_folder().is_some()
-        };
-        drills.check(&DrillSite {
-            takes_live_packets: self.input.is_live() && self.takes_packets(),
-            flow_count_max: has_flows.then(|| self.wants.flow_options().flow_count_max),
-            has_files: self.applications.iter().any(is_file),
-            names: &names,
-        })
-    }
 }
 
 /// Reads a settings file. `instead` changes its `[input]`, if a front end was given other inputs.
@@ -331,20 +298,8 @@ fn plan(
         asked: None,
         tables,
     };
-    // Of an application that is not there because of a mistake its drills are none.
-    if mistakes.is_empty()
-        && let Err(message) = plan.check_drills()
-    {
-        mistakes.add(drills_at, format_args!("[run] {message}"));
-    }
+    plan.refuse_idle_drills(drills_at, mistakes);
     Some(plan)
-}
-
-/// Where the settings ask for drills.
-fn drills_at(root: &DeTable<'_>) -> Range<usize> {
-    let table = root.get("run").and_then(|run| run.get_ref().as_table());
-    let key = table.and_then(|table| table.get_key_value("simulate"));
-    key.map(|(key, _)| key.span()).unwrap_or_default()
 }
 
 impl Plan {

@@ -12,7 +12,6 @@ use engine::PartitionShare;
 use engine::flow::FlowOptions;
 use engine::flow::pass::{Faults, LabelKind};
 use packet::{HashSeed, Span};
-use sink::OutputError;
 use store::{Store, Table, TableLimits};
 
 use super::besides::Besides;
@@ -21,13 +20,15 @@ use super::counted::{Reading, count_process};
 use super::driving::{Driving, Looking};
 use super::faults::Supervision;
 use super::jailed::{Jail, RunJail};
-use super::outlets::{RowsTo, finish_rows, open_rows};
+use super::outlets::{RowsTo, finish_rows, open_rows, wrong, wrong_rows};
 use super::passes::{Making, Seats};
 use super::plan::{AppPlan, Plan};
 use super::reload::Reload;
 use super::seat::{BORDERS, NO_APPLICATION};
-use super::shown::{DRILLS, LiveView, RUN, Whose};
-use crate::application::{BesideReport, Closing, MakeWatcher, Opening, Ready, Refusal};
+use super::shown::{LiveView, Whose};
+use crate::application::{
+    BesideReport, Closing, CombinedWants, MakeWatcher, Opening, Ready, Refusal,
+};
 use crate::captures::Captures;
 use crate::clock::Clock;
 use crate::drills::Drills;
@@ -118,8 +119,6 @@ pub struct Session {
     counted: Option<LiveCounts>,
     jail: RunJail,
     supervision: Supervision,
-    /// Faults on purpose, and who says so.
-    drills: (Drills, fn(&str)),
 }
 
 /// A run with observers.
@@ -231,7 +230,18 @@ fn any_order(
     }
 }
 
-/// The share of the flows that a request asks for.
+/// How flows are cut: as applications want it, and of those the share that a request asks for.
+fn flow_options(
+    request: &InputRequest,
+    applications: &[AppPlan],
+    wants: &CombinedWants,
+    drills: &Drills,
+) -> Result<FlowOptions, RunError> {
+    let (share, wanted) = (share(request, applications)?, wants.flow_options());
+    let flow_count_max = drills.flow_count_max(wanted.flow_count_max);
+    Ok(FlowOptions { share, flow_count_max, ..wanted })
+}
+
 fn share(request: &InputRequest, applications: &[AppPlan]) -> Result<PartitionShare, RunError> {
     let has_shares = applications.iter().all(|one| one.ready.has_shares());
     if request.share.is_whole() || has_shares {
@@ -264,18 +274,11 @@ impl Session {
         in_force.change(rules);
         let lists = lists(plan.lists, &plan.alerts, &read_labels)?;
         let wants_frames = |one: &AppPlan| one.ready.wants().has_frames;
-        let count = applications.len();
-        let mut supervision = Supervision::new(&run, count, doors.warn, &inputs.control);
-        let drills = run.simulate;
-        let flow_options = wants.flow_options();
-        let flow_count_max = drills.flow_count_max(flow_options.flow_count_max);
+        let mut supervision =
+            Supervision::new(&run, applications.len(), doors.warn, &inputs.control);
         let has_frames = lists.is_some() || applications.iter().any(wants_frames);
         let making = Making {
-            options: FlowOptions {
-                share: share(&request, &applications)?,
-                flow_count_max,
-                ..flow_options
-            },
+            options: flow_options(&request, &applications, &wants, &run.simulate)?,
             seed: hash_seed(run.seed),
             thread_count: threads(&inputs, pace.is_some()),
             socket_count: sockets(&opened),
@@ -285,20 +288,10 @@ impl Session {
         };
         let is_ordered = pace.is_some() || making.is_steered || store.is_some();
         let any_order = any_order(&applications, is_ordered, &inputs, &opened);
-        let captures = Captures::of(&inputs);
         let (rules, shown) = (in_force, store.as_ref());
-        let (inputs_lent, drills_lent) = (&inputs, &drills);
-        let lent = Context {
-            inputs: inputs_lent,
-            doors,
-            request,
-            captures,
-            pace,
-            rules,
-            read_labels,
-            shown,
-            drills: drills_lent,
-        };
+        let drills = &run.simulate;
+        let lent =
+            Context { inputs: &inputs, doors, request, pace, rules, read_labels, shown, drills };
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
         let mut begun = PendingWriters(Vec::new());
         // Files first: one that exists refuses the run before a log is begun.
@@ -318,11 +311,10 @@ impl Session {
         let looking = Looking::new(any, seats, making);
         let looking = looking.map_err(|refusal| RunError::Application("run", refusal))?;
         announce(&opened, &inputs);
-        drills.announce(doors.warn);
+        supervision.announce_drills();
         let pace = lent.pace;
         let driving = Driving::new(looking, opened, &inputs, pace, doors.tell);
         let writers = std::mem::take(&mut begun.0);
-        store.iter().for_each(|store| store.put_counts(RUN, DRILLS, drills.counts()));
         let counted = store.map(|store| LiveCounts::begin(store, &inputs, all, &supervision));
         let clock = doors.clock;
         Ok(Self {
@@ -336,7 +328,6 @@ impl Session {
             counted,
             jail,
             supervision,
-            drills: (drills, doors.warn),
         })
     }
 
@@ -365,7 +356,7 @@ impl Session {
         mut tell: impl FnMut(&str),
     ) -> Result<SessionOutcome, RunError> {
         let Self { inputs, clock, driving, names, writers, reload, besides, .. } = self;
-        let Self { counted, jail, supervision, drills: (drills, warn), .. } = self;
+        let Self { counted, jail, supervision, .. } = self;
         // Everything is open, and no packet was read.
         jail.enter(&mut tell);
         let mut after_batch = || {
@@ -390,7 +381,7 @@ impl Session {
                 return Err(error.into());
             }
         };
-        drills.end(&received.report, warn);
+        supervision.end_drills(&received.report);
         let (closings, mut failure) = close(passed, &names, &supervision);
         let dropped = finish_rows(writers, &mut failure);
         if let Some(counted) = counted {
@@ -415,7 +406,6 @@ struct Context<'a> {
     inputs: &'a Inputs,
     doors: Doors,
     request: InputRequest,
-    captures: Captures,
     pace: Option<Arc<Pace>>,
     rules: InForce,
     read_labels: Vec<LabelKind>,
@@ -465,7 +455,7 @@ impl Context<'_> {
     ) -> Result<Waiting, RunError> {
         let AppPlan { ready, output, door, shown, place, about, wants_door, enriching } = planned;
         begun.0.extend(shown);
-        let (name, base) = (ready.name(), ready.schema(self.captures.are_named()));
+        let (name, base) = (ready.name(), ready.schema(Captures::of(self.inputs).are_named()));
         let enriching = enriching.map(|enriching| enriching.with(base));
         let schema = enriching.as_ref().map_or(base, Enriching::schema);
         let is_file = output.as_ref().is_some_and(|output| !output.is_stdout());
@@ -560,7 +550,7 @@ impl Context<'_> {
             outlet,
             sharing,
             request: self.request.clone(),
-            captures: self.captures.clone(),
+            captures: Captures::of(self.inputs),
             seed,
             control: Arc::clone(&self.inputs.control),
             interfaces: opened.interfaces(),
@@ -598,29 +588,4 @@ fn threads(inputs: &Inputs, is_paced: bool) -> usize {
 /// Sockets that share an interface.
 fn sockets(opened: &OpenSources) -> usize {
     if let OpenSources::Live(sources) = opened { sources.len() } else { 1 }
-}
-
-fn wrong(place: Option<&Mistake>, name: &str, refusal: Refusal) -> RunError {
-    match place {
-        Some(place) => RunError::Begin(place.with(format_args!("[{name}] {refusal}"))),
-        None => RunError::Refused(refusal),
-    }
-}
-
-/// The same of a file, in the words of settings.
-pub(super) fn wrong_rows(
-    place: Option<&Mistake>,
-    name: &'static str,
-    error: RowsError,
-) -> RunError {
-    match (place, error) {
-        (Some(_), RowsError::Output(OutputError::Exists(path))) => {
-            let path = path.display();
-            let try_this = "give force = true to replace it, or another name";
-            let exists = Refusal::of("output", format_args!("{path} exists already; {try_this}"));
-            wrong(place, name, exists)
-        }
-        (Some(_), error) if !error.is_enough() => wrong(place, name, Refusal::new(error)),
-        (_, error) => RunError::Rows(name, error),
-    }
 }
