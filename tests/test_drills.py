@@ -349,9 +349,14 @@ def test_a_drill_without_effect_is_refused_by_name(
     assert not list(tmp_path.glob("*.csv*"))
 
 
-def test_words_that_are_no_drill_are_refused_with_those_that_are() -> None:
+def test_words_that_are_no_drill_are_refused_with_those_that_are(tmp_path: Path) -> None:
     ran = wirelens("run", "-r", DEMO, "--page", "--simulate", "panic")
     assert ran.status == 2
     assert "wanted: drop, full-table, slow-disk or fault" in ran.stderr
     ran = wirelens("run", "--init", "--simulate", "drop")
     assert ran.status == 2 and "cannot be used with" in ran.stderr
+    # Results of other runs are no packets.
+    path = tmp_path / "wirelens.toml"
+    path.write_text('[sensors]\n[flows]\n[page]\n[nats]\nservers = ["nats://127.0.0.1:4222"]\n')
+    ran = wirelens("run", "-c", path, "--check", "--simulate", "fault")
+    assert ran.status == 2 and "--simulate has no effect with [sensors]" in ran.stderr
