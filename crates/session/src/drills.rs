@@ -21,6 +21,8 @@ use packetlog::recorder::{Disk, PlainDisk};
 use serde::{Deserialize, Deserializer, de};
 use store::Count;
 
+use crate::written;
+
 /// Packets that the kernel is to drop unless another number is given.
 const DROPPED: u64 = 1_000;
 
@@ -108,7 +110,7 @@ impl fmt::Display for Drill {
             Self::Drop(count) => write!(f, "drop={count}"),
             Self::FullTable(count) => write!(f, "full-table={count}"),
             Self::SlowDisk(span) => write!(f, "slow-disk={}s", span.as_seconds_f64()),
-            Self::Fault(None, drill) => write!(f, "fault@{}", drill.packet),
+            Self::Fault(None, _) => f.write_str("fault"),
             Self::Fault(Some(name), drill) => {
                 let repeats = if drill.repeats { "+" } else { "" };
                 write!(f, "fault={name}@{}{repeats}", drill.packet)
@@ -163,7 +165,7 @@ pub struct Drills(Vec<Drill>);
 
 impl<'de> Deserialize<'de> for Drills {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let texts = Vec::<String>::deserialize(deserializer)?;
+        let texts = written::texts(deserializer)?;
         let drills: Result<_, _> = texts.iter().map(|text| text.parse()).collect();
         drills.map(Self).map_err(de::Error::custom)
     }
@@ -349,7 +351,7 @@ mod tests {
     #[test]
     fn a_word_alone_stands_for_its_usual_number() {
         let names = drills(&["drop", "full-table", "slow-disk", "fault"]).names();
-        assert_eq!(names, ["drop=1000", "full-table=1000", "slow-disk=5s", "fault@1000"]);
+        assert_eq!(names, ["drop=1000", "full-table=1000", "slow-disk=5s", "fault"]);
         for text in ["drop=7", "full-table=64", "slow-disk=0.25s", "fault=flows@9", "fault=top@1+"]
         {
             assert_eq!(drills(&[text]).names(), [text]);
