@@ -55,6 +55,8 @@ PROBE_S = 4.0
 WAIT_MAX_S = 30.0
 TENTHS = 10
 MEMORY_SHARE_MAX = 0.02
+# From this length on memory is judged in any case.
+JUDGED_S = 600
 ANSWER_S_MAX = 1.0
 LOG_KEEP_BYTES = 64 << 20
 PAGES = ("state", "health", "tables/flows?limit=100", "tables/top?limit=100")
@@ -362,10 +364,13 @@ def judged(rows: list[Row], seconds: float) -> list[tuple[str, str, str, bool]]:
     lost = {name: last[name] for name in LOSSES}
     slowest = max(row["answer_s"] for row in after)
     deleted = last["files_overwritten"]
+    # A brief run on a slow machine ends before all that may grow has grown.
+    is_judged = seconds >= JUDGED_S or is_warm(after[0])
     return [
         (
-            "memory: largest difference of a tenth from the median", f"{drift:.2%}",
-            f"at most {MEMORY_SHARE_MAX:.0%}", drift <= MEMORY_SHARE_MAX,
+            "memory: largest difference of a tenth from the median",
+            f"{drift:.2%}" if is_judged else f"{drift:.2%}, not judged: tables are not full yet",
+            f"at most {MEMORY_SHARE_MAX:.0%}", drift <= MEMORY_SHARE_MAX or not is_judged,
         ),
         ("lost: " + ", ".join(lost), f"{sum(lost.values()):,.0f}", "0", not any(lost.values())),
         ("files of the log deleted for newer ones", f"{deleted:,.0f}", "some", deleted > 0),
