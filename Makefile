@@ -24,7 +24,7 @@ if compgen -G 'tests/test_*.py' >/dev/null; then \
 else echo 'pytest: tests/ holds no test yet'; fi
 endef
 
-.PHONY: help setup build page docs python demo test rust-test test-checked python-test test-train test-ray test-live \
+.PHONY: help setup build page docs python demo test rust-test test-checked python-test test-train test-ray test-live soak \
 	live-tests test-ns3 ns3-tests test-web web-tests test-wide wide-tests lint deny bpf ns3 bench reproduce fuzz-smoke fuzz capture install uninstall \
 	deb sbom reproducible container portable wheel test-portable portable-tests program clean
 # Each task wants all processors for itself.
@@ -143,6 +143,15 @@ test-live: python ## the testbed's own runs, traffic in network namespaces; skip
 
 live-tests:
 	@$(call pytest,testbed)
+	@$(MAKE) --no-print-directory soak MINUTES=3 SOAK=target/soak-brief
+
+MINUTES ?= 60
+# Where its rows go.
+SOAK ?= target/soak
+
+soak: build ## all applications on an interface for an hour at half load: memory, drops, rotation, the page (MINUTES=60; root)
+	cargo build --release --locked --package wirelens-capture --example live_send
+	.venv/bin/python bench/speed/run/soak.py $(SOAK) --minutes $(MINUTES)
 
 test-ns3: ## an L4S router in ns-3: its delays, its trace, and its decisions again in Rust
 	@if bash tools/setup.sh ns3; then $(MAKE) --no-print-directory ns3-tests; \

@@ -170,7 +170,7 @@ class Listening:
 
     def __init__(
         self, folder: Path, *arguments: str | Path,
-        stdout: int | None = None, namespace: str | None = None,
+        stdout: int | None = None, namespace: str | None = None, cwd: Path | None = None,
     ) -> None:  # fmt: skip
         number = len(list(folder.glob("run-*.err")))
         self._out = folder / f"run-{number}.out"
@@ -185,6 +185,7 @@ class Listening:
                 stdout=out if stdout is None else stdout,
                 stderr=err,
                 env=ENVIRONMENT,
+                cwd=cwd,
             )
 
     def __enter__(self) -> "Listening":

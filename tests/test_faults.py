@@ -172,8 +172,8 @@ def test_a_full_or_foreign_quarantine_keeps_nothing_and_says_so(tmp_path: Path) 
 
 def test_what_is_asked_for_is_checked(tmp_path: Path) -> None:
     run = ran(tmp_path / "word", ("flows",), 'simulate = ["panic"]\n')
-    assert run.status == 2 and "wanted: fault=APPLICATION@PACKET" in run.stderr
+    assert run.status == 2 and "fault=APPLICATION@1000" in run.stderr
     run = ran(tmp_path / "name", ("flows",), 'simulate = ["fault=top@1"]\n')
-    assert run.status == 2 and "simulate: fault=top@…: there is no table [top]" in run.stderr
+    assert run.status == 2 and "simulate fault=top@1: there is no table [top]" in run.stderr
     run = ran(tmp_path / "none", ("flows",), "faults-max = 0\n")
     assert run.status == 2 and "wanted: 1 or more" in run.stderr

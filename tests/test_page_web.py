@@ -4,13 +4,15 @@ import json
 import struct
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from captures import Frame, write_pcap
 from command import DEMO, ROOT, wirelens
-from lab import Link, Listening, datagram, datagrams, ip, new_link
+from lab import Link, Listening, datagram, datagrams, ip, new_link, wait_until
+from scraped import parsed
 from test_page import serving
 
 pytestmark = pytest.mark.web
@@ -99,6 +101,38 @@ def test_names_from_the_wire_are_text(link: Link, tmp_path: Path) -> None:
         link.send([dns_query(b"<img src=x onerror=alert(1)>", b"example")])
         seen = Browser(address, "flows", "<img src=x onerror=alert(1)>.example").end()
     assert seen["seen_ms"] and seen["complaints"] == []
+
+
+def test_losses_of_a_drill_are_shown_as_they_are_counted(link: Link, tmp_path: Path) -> None:
+    """The page, `/metrics` and the closing lines have the same numbers, and the drill its name."""
+    settings = SETTINGS.replace('interface = "wl0"', 'interface = "wl0"\nbuffer-size = "256K"')
+    (tmp_path / "wirelens.toml").write_text(settings)
+    frames = [datagram(("198.18.0.1", 1024 + n), ("198.19.0.1", 53), 200) for n in range(100)]
+    words = ["run", "-c", tmp_path / "wirelens.toml", "--simulate", "drop=500"]
+    with Listening(tmp_path, *words) as live:
+        live.wait_for("http://")
+        address = next(word for word in live.stderr.split() if word.startswith("http://"))
+
+        def counted(name: str) -> int:
+            with urllib.request.urlopen(f"{address}metrics", timeout=10) as answer:
+                return int(parsed(answer.read().decode()).sum(name))
+
+        while counted("wirelens_packets_dropped_total") < 500:
+            link.send(frames)
+        link.settle()
+        wait_until(lambda: counted("wirelens_flows_packets_processed_total") > 0, "it reads on")
+        dropped = counted("wirelens_packets_dropped_total")
+        received = counted("wirelens_packets_received_total")
+        for view in ("overview", "health"):
+            seen = Browser(address, view, "Drill: this run simulates faults (drop=500).").end()
+            assert seen["seen_ms"] and seen["complaints"] == []
+            text = f"{dropped:,} of {received:,} packets"
+            assert Browser(address, view, text).end()["seen_ms"], text
+        ran = live.end()
+    assert (
+        f"\n{received} packets received by filter\n{dropped} packets dropped by the" in ran.stderr
+    )
+    assert f"flows: {received} received = {received - dropped} processed + 0 filtered" in ran.stderr
 
 
 @pytest.mark.parametrize("size", ["laptop", "phone"])

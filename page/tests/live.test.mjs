@@ -117,6 +117,20 @@ test("dropped packets raise a banner with what to do", async () => {
   await server.close();
 });
 
+test("a drill is named above every view, with what it simulates", async () => {
+  const data = liveData();
+  data.state.drills = ["drop=1000", "<b>fault</b>"];
+  const server = await serve(data);
+  for (const hash of ["", "#/flows", "#/health"]) {
+    const { page, complaints } = await open(server.address, hash);
+    const banner = await page.$eval(".banner-warning", (each) => each.innerText);
+    assert.match(banner, /Drill: this run simulates faults \(drop=1000, <b>fault<\/b>\)\./);
+    assert.deepEqual(complaints, []);
+    await page.close();
+  }
+  await server.close();
+});
+
 test("an error of the server is shown with what to try", async () => {
   const server = await serve(liveData());
   const { page } = await open(server.address, "#/flows?sort=src_byte");

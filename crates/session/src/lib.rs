@@ -17,6 +17,7 @@ pub mod clock;
 pub mod copied;
 pub mod devices;
 pub mod done;
+pub mod drills;
 pub mod exports;
 pub mod first;
 pub mod flows;

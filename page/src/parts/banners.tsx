@@ -2,6 +2,7 @@ import { tableOf, useApp } from "../context.ts";
 import { formatCount, formatShare } from "../format.ts";
 import { usePlace } from "../navigate.ts";
 import { SENSORS } from "../source/one-sensor.ts";
+import { Text } from "./text.tsx";
 
 /** What the reader must know before any number below is believed. */
 export function Banners() {
@@ -9,12 +10,22 @@ export function Banners() {
   const place = usePlace();
   const isOfSensors = tableOf(state, SENSORS) !== null;
   const { received, dropped } = state.packets;
+  const drills = state.drills ?? [];
   return (
     <>
       {connection === "lost" && (
         <div class="banner banner-error" role="alert">
           <strong>Connection lost; reconnecting.</strong> The numbers below are the last ones
           received.
+        </div>
+      )}
+      {drills.length > 0 && (
+        <div class="banner banner-warning" role="status">
+          <strong>
+            Drill: this run simulates faults (<Text value={drills.join(", ")} />
+            ).
+          </strong>{" "}
+          Losses and alerts may be caused by it, and are no fault of this machine.
         </div>
       )}
       {dropped > 0 && (

@@ -48,6 +48,8 @@ export interface State {
   version: string;
   mode: "live" | "captures" | "report";
   inputs: string[];
+  /** Faults that the run simulates; absent in older reports. */
+  drills?: string[];
   is_over: boolean;
   started: string;
   now: string | null;

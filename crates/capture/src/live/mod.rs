@@ -26,6 +26,7 @@ mod ring_v3;
 mod segments;
 mod several;
 mod source;
+mod stall;
 mod vlan;
 
 use std::io;
@@ -42,13 +43,14 @@ use crate::sys::packet_socket::{PacketSocket, RingShape};
 
 pub use error::LiveError;
 pub use link::link_type_of;
-pub use options::{BLOCK_COUNT_MIN, Latency, LiveOptions, Passing};
+pub use options::{BLOCK_COUNT_MIN, Latency, LiveOptions, Passing, STALL_AFTER, STALL_MAX};
 pub use several::LiveSeveral;
 pub use source::LiveSource;
 
 use frame::Origin;
 use ring::Reader;
 use source::{Phase, Scheduling, interface_dropped};
+use stall::Stall;
 
 /// The name that stands for all interfaces.
 pub const ANY: &str = "any";
@@ -106,6 +108,7 @@ pub fn open(
         tick_ms: options.tick_ms(),
         cut_secret: options.cut_secret,
         block_timeout_ms: shape.block_timeout_ms,
+        stall: options.stall_until_dropped.map(Stall::new),
         is_up_at_start: target.is_up,
         interface_dropped_before: interface_dropped_before.take(),
         records: vec![Record::default(); BATCH_LEN_MAX].into(),

@@ -28,7 +28,17 @@ pub struct LiveOptions {
     /// under this secret: their length is then what it says, and the note lies in front of what
     /// was captured.
     pub cut_secret: Option<u64>,
+    /// A drill: reading stops once, until the kernel has dropped so many frames of a socket. See
+    /// [`STALL_AFTER`] and [`STALL_MAX`].
+    pub stall_until_dropped: Option<u64>,
 }
+
+/// So long after its first look at the ring a source stalls that was asked to: late enough that
+/// observers of a run have seen it without losses.
+pub const STALL_AFTER: Span = Span::from_seconds(2);
+
+/// A stall ends after this long, even if the ring has not overflowed.
+pub const STALL_MAX: Span = Span::from_seconds(10);
 
 /// Which way frames pass an interface, as it sees them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +94,7 @@ impl Default for LiveOptions {
             passing: Passing::Both,
             tick: Span::from_ns(TICK_MS * NS_PER_MS),
             cut_secret: None,
+            stall_until_dropped: None,
         }
     }
 }

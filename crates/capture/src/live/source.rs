@@ -9,6 +9,7 @@ use packet::{BATCH_LEN_MAX, Batch, LinkType, Record, Source, Span, Timestamp};
 use super::frame::{Origin, Taker};
 use super::program::REFUSE_ALL;
 use super::ring::Reader;
+use super::stall::Stall;
 use crate::reading::ReadOptions;
 use crate::report::{Damage, DamageCause, Report};
 use crate::sys::clock::realtime_now;
@@ -52,6 +53,7 @@ pub struct LiveSource {
     /// As [`LiveOptions::cut_secret`](super::LiveOptions::cut_secret).
     pub(super) cut_secret: Option<u64>,
     pub(super) block_timeout_ms: u32,
+    pub(super) stall: Option<Stall>,
     pub(super) is_up_at_start: bool,
     /// What the interface had lost at the start; of one source of a group only.
     pub(super) interface_dropped_before: Option<u64>,
@@ -162,7 +164,7 @@ impl LiveSource {
     }
 
     /// Brings the report up to date with the kernel's counters, which it resets.
-    fn refresh(&mut self) {
+    pub(super) fn refresh(&mut self) {
         self.batches_since_refresh = 0;
         // It fails for no open socket.
         let Ok(counts) = self.socket.take_statistics() else { return };
@@ -194,6 +196,7 @@ impl LiveSource {
     /// What there is now. Once it is stopped it waits for the rest, which comes soon.
     pub(super) fn poll(&mut self) -> PollOutcome<'_> {
         self.scheduling.begin();
+        self.stall();
         if self.phase == Phase::Reading && self.options.stop.load(Ordering::Relaxed) {
             self.begin_draining();
         }
@@ -343,6 +346,7 @@ impl Source for LiveSource {
 
     fn next_batch(&mut self) -> Option<Batch<'_>> {
         self.scheduling.begin();
+        self.stall();
         let count = loop {
             self.reader.give_back(&mut self.ring);
             match self.wait() {

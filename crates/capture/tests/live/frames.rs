@@ -12,7 +12,7 @@ use crate::lab::{
     tagged,
 };
 
-const LATENCIES: [Latency; 2] = [Latency::Throughput, Latency::Low];
+pub(crate) const LATENCIES: [Latency; 2] = [Latency::Throughput, Latency::Low];
 
 fn with(latency: Latency) -> LiveOptions {
     LiveOptions { latency, ..LiveOptions::default() }

@@ -9,4 +9,5 @@
 mod ecn;
 mod frames;
 mod lab;
+mod overload;
 mod system;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use session::run::Drill;
 
 /// Arguments of `wirelens run`.
 #[derive(Debug, Default, Args)]
@@ -48,6 +49,9 @@ pub struct RunArguments {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9417")]
     #[arg(value_parser = session::page::parse_listen)]
     pub page: Option<SocketAddr>,
+    /// A drill, a fault on purpose: drop, full-table, slow-disk or fault (docs/guide/drills.md)
+    #[arg(long, value_name = "WHAT[=N]")]
+    pub simulate: Vec<Drill>,
     /// Keep all rights while packets are read; without it only what the run needs
     #[arg(long)]
     pub no_jail: bool,
@@ -65,7 +69,7 @@ pub struct RunArguments {
         long,
         conflicts_with_all = [
             "config", "read", "interface", "pace", "threads", "page", "view", "test_alerts",
-            "check", "quiet"
+            "check", "quiet", "simulate"
         ]
     )]
     pub init: bool,

@@ -27,7 +27,7 @@ use session::published::NatsSettings;
 use session::reading::{Inputs, OpenSources};
 use session::run::{
     Acts, Again, Doors, InputSettings, Jail, NO_FILE, Plan, RunError, RunSettings, Session, USUAL,
-    change_user, check_user, example, read,
+    check_user, example, read,
 };
 use session::stored::HistorySettings;
 use session::toml_text::{Mistake, settings_text};
@@ -86,6 +86,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     }
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
+    plan.check_drills().map_err(|message| Failure::usage(format!("--{message}")))?;
     FileMode::ask(plan.run.file_mode.or_else(FileMode::explicit));
     if arguments.test_alerts {
         return alerting::test(&plan.alerts);
@@ -111,11 +112,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         plan.run.user.as_deref().map_or(Ok(()), check_user).map_err(refused)?;
         return Ok(checked(&plan, arguments));
     }
-    if let Some(user) = &plan.run.user {
-        let acts = plan.applications.iter().map(|one| one.ready.acts());
-        let changed = change_user(user, &inputs, acts.fold(Acts::default(), Acts::and));
-        changed.map_err(refused)?;
-    }
+    plan.change_user(&inputs).map_err(refused)?;
     pass(plan, (inputs, opened), beside, arguments, host)
 }
 
@@ -328,6 +325,7 @@ fn plan_again(path: Option<&Path>, arguments: &RunArguments, host: &Host) -> Res
 
 /// The page is where it was typed, or else where the settings have it.
 fn with_page(mut plan: Plan, arguments: &RunArguments) -> Plan {
+    plan.run.simulate.add(&arguments.simulate);
     if let Some(listen) = arguments.page {
         plan.page = Some(PageSettings { listen, ..plan.page.unwrap_or_default() });
     }

@@ -65,7 +65,10 @@ pub(crate) fn facts(inputs: &Inputs, is_report: bool) -> Facts {
         None => Mode::Captures,
     };
     let progress = Arc::clone(&inputs.options.progress);
-    let packets = move || (progress.frames_read(), progress.frames_dropped());
+    let packets = move || {
+        let so_far = progress.so_far();
+        (so_far.received, so_far.dropped.ring_full)
+    };
     facts_of(mode, inputs.names(), Box::new(packets))
 }
 

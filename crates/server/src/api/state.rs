@@ -20,6 +20,8 @@ pub(crate) struct RunState {
     pub mode: &'static str,
     /// Captures or interfaces.
     pub inputs: Vec<String>,
+    /// Faults that the run simulates, such as `drop=1000`: losses may be theirs.
+    pub drills: Vec<String>,
     /// Whether all input was read.
     pub is_over: bool,
     /// When the server began, nanoseconds since the epoch.
@@ -123,11 +125,15 @@ impl RunState {
             });
             whole(sums.fold(0.0, f64::max))
         };
+        let of_run = counts.iter().filter(|(name, _)| *name == "run").flat_map(|(_, of)| of);
+        let drills = of_run.filter(|count| count.name == "drill");
+        let drills = drills.flat_map(|drill| drill.labels.iter().map(|(_, what)| what.clone()));
         let stored = facts.history.as_ref().map(|history| history.state()).unwrap_or_default();
         Self {
             version: facts.version,
             mode: facts.mode.name(),
             inputs: facts.inputs.clone(),
+            drills: drills.collect(),
             is_over: store.is_over(),
             started: started_ns.to_string(),
             now: store.time_ns().map(|ns| ns.to_string()),

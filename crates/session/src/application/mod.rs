@@ -38,6 +38,7 @@ pub use wants::{Clash, CombinedWants, Wants};
 use crate::captures::Captures;
 use crate::clock::Clock;
 use crate::done::RunTotals;
+use crate::drills::Drills;
 use crate::input::InputSettings;
 use crate::outlet::{Merge, Outlet, Sharing};
 use crate::outside::Pace;
@@ -234,6 +235,8 @@ pub struct Opening {
     pub read_labels: Vec<LabelKind>,
     /// How workers are reached, where some application [escalates](Application::escalates).
     pub escalations: Option<Arc<Escalations>>,
+    /// Faults on purpose.
+    pub drills: Drills,
 }
 
 /// A lens that reports at the end the outcome of its packets.

@@ -9,6 +9,7 @@ use engine::columns::{Columns, Schema};
 use sink::{Format, FormatError, OutputError, OutputFile, WriteError, Writer};
 use store::Table;
 
+use crate::drills::SlowDisk;
 use crate::networks::Enriching;
 
 /// Why rows cannot be written.
@@ -166,6 +167,8 @@ pub enum RowsWriter {
     Shown(Arc<Table>, Option<Box<RowsWriter>>),
     /// They get what is known of their addresses, and go on.
     Enriched(Enriching, Box<RowsWriter>),
+    /// They go on after a while: a drill.
+    Slow(SlowDisk, Box<RowsWriter>),
 }
 
 impl RowsWriter {
@@ -205,6 +208,10 @@ impl Taker<Columns> for RowsWriter {
                     .map_err(|refused| RowsError::Door(format!("[networks]: {refused}")))?;
                 return writer.take(&rows);
             }
+            Self::Slow(disk, writer) => {
+                disk.wait();
+                return writer.take(rows);
+            }
             Self::Shown(table, writer) => {
                 table.push(rows);
                 return writer.as_mut().map_or(Ok(()), |writer| writer.take(rows));
@@ -218,7 +225,9 @@ impl Taker<Columns> for RowsWriter {
             Self::File(writer) => writer.flush_held()?,
             Self::Stream(writer) => writer.flush_held()?,
             Self::Door(door) => door.flush_held()?,
-            Self::Shown(_, Some(writer)) | Self::Enriched(_, writer) => writer.flush_held()?,
+            Self::Shown(_, Some(writer)) | Self::Enriched(_, writer) | Self::Slow(_, writer) => {
+                writer.flush_held()?;
+            }
             Self::Shown(_, None) => {}
         }
         Ok(())
@@ -236,6 +245,7 @@ impl Taker<Columns> for RowsWriter {
             Self::Enriched(enriching, writer) => {
                 Ok(Self::Enriched(enriching, Box::new(writer.reopen()?)))
             }
+            Self::Slow(disk, writer) => Ok(Self::Slow(disk, Box::new(writer.reopen()?))),
             Self::Door(mut door) => {
                 door.reopen()?;
                 Ok(Self::Door(door))
@@ -254,7 +264,7 @@ impl Taker<Columns> for RowsWriter {
             }
             Self::Door(door) => door.finish()?,
             Self::Shown(_, writer) => return writer.map_or(Ok(()), |writer| writer.finish()),
-            Self::Enriched(_, writer) => return writer.finish(),
+            Self::Enriched(_, writer) | Self::Slow(_, writer) => return writer.finish(),
         }
         Ok(())
     }

@@ -193,6 +193,7 @@ impl Application for Packetlog {
             tell: is_told,
             tell_recovered: opening.tell,
             tell_drift: opening.tell,
+            drills: opening.drills,
         };
         let recording = Recording::begin(self.ask, run, &opening.interfaces);
         let recording = recording.map_err(Refusal::new)?;

@@ -14,7 +14,7 @@ use packetlog::own::Access;
 use packetlog::pipeline::TallyNow;
 use packetlog::reasons::{ColumnNames, ReasonTally};
 use packetlog::recorder::{
-    self, Cause, ClassInfo, Recorder, RecorderOptions, RecorderReport, RecorderState,
+    self, Cause, ClassInfo, Disk, Recorder, RecorderOptions, RecorderReport, RecorderState,
 };
 use packetlog::{ClassifierCounts, Model};
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ use super::files::{Direct, Encoding, FileSettings, Notes, WhenFull};
 use super::offload::KernelHalf;
 use super::settings::Settings;
 use crate::clock::Clock;
+use crate::drills::SlowDisk;
 
 /// Opens the log, and puts right what an earlier recorder left.
 pub fn create(
@@ -34,7 +35,9 @@ pub fn create(
     model: &Model,
     clock: Clock,
     is_live: bool,
+    slow: Option<SlowDisk>,
 ) -> Result<(Recorder, RecoveryReport), LogError> {
+    let disk = slow.map(|slow| -> Box<dyn Disk> { Box::new(slow) });
     let classes: Vec<_> = model
         .classes()
         .iter()
@@ -47,7 +50,8 @@ pub fn create(
     let section = Section { application: String::from("wirelens"), ..Section::default() };
     let columns = ColumnNames::of(model);
     let options = RecorderOptions { columns, ..options(folder, files, is_live)? };
-    Recorder::create(options, &classes, &section, clock.monotonic).map_err(LogError::error)
+    let created = Recorder::create_on(options, &classes, &section, clock.monotonic, disk);
+    created.map_err(LogError::error)
 }
 
 fn options(

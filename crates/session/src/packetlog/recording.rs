@@ -29,6 +29,7 @@ use super::settings::Settings;
 use super::socket::Socket;
 use super::{FileSettings, HindsightSettings, LogError, Tell, WhenFull, drift, log};
 use crate::clock::Clock;
+use crate::drills::Drills;
 
 /// The resources are checked this often, in any case.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -77,6 +78,8 @@ pub(super) struct RunOf {
     pub(super) tell_recovered: Option<Tell>,
     /// Prints warnings that traffic is not as calibrated.
     pub(super) tell_drift: Option<Tell>,
+    /// Faults on purpose.
+    pub(super) drills: Drills,
 }
 
 /// A log that is recorded.
@@ -138,16 +141,17 @@ impl Recording {
         let (calibration, offload) = (ask.calibration, ask.offload);
         let Ask { folder, model, model_name, mode, mut settings, files, is_fixed, events, .. } =
             ask;
-        let RunOf { seed, progress, control, clock, is_live, tell, tell_recovered, tell_drift } =
-            run;
+        let RunOf { seed, progress, control, clock, is_live, drills, .. } = run;
+        let RunOf { tell, tell_recovered, tell_drift, .. } = run;
         let overwrites = files.when_full == WhenFull::Overwrite;
         settings.limits.overwrites |= overwrites;
         let table = desk::table(&settings, model.classes(), &mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
         // A name that cannot be written ends the run before there is a log.
         let named = events.map(|path| Events::append(&path, None, clock, tell)).transpose()?;
+        let disk = drills.slow_disk(&control);
         let (mut recorder, recovered) =
-            log::create(&folder, &files, &settings, &model, clock, is_live)?;
+            log::create(&folder, &files, &settings, &model, clock, is_live, disk)?;
         for (number, interface) in (0..).zip(interfaces) {
             recorder.interface(number, interface);
         }
@@ -191,6 +195,9 @@ impl Recording {
         let socket = Socket::listen(&folder, Arc::clone(&desk))?;
         let manager = Managing::start(Arc::clone(&desk), wake, clock);
         desk.event("begin", json!({"mode": mode, "model": model_name}));
+        for simulate in drills.names() {
+            desk.event("drill", json!({"simulate": simulate}));
+        }
         Ok(Self {
             pipeline,
             kernel,

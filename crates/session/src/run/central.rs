@@ -14,9 +14,9 @@ use store::{Store, TableLimits};
 use toml::de::DeTable;
 
 use super::jailed::RunJail;
-use super::outlets::{RowsTo, finish_rows, open_rows};
+use super::outlets::{RowsTo, finish_rows, open_rows, wrong_rows};
 use super::plan::{AppPlan, Plan, table_of};
-use super::session::{Doors, PendingWriters, RunError, wrong_rows};
+use super::session::{Doors, PendingWriters, RunError};
 use crate::input::InputSettings;
 use crate::networks::Enriching;
 use crate::outlet::{self, OutletWriter, RowsWriter, WhenBehind};

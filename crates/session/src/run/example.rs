@@ -39,8 +39,8 @@ read = [\"capture.pcap\"]
 # faults-max = 10
 # The folder for packets of such pieces; \"\" for none. docs/guide/faults.md
 # quarantine = \"wirelens-quarantine\"
-# A drill: a fault of an application at its 1,000th packet (1000+: from there on).
-# simulate = [\"fault=flows@1000\"]
+# Drills, faults on purpose: drop, full-table, slow-disk, fault. docs/guide/drills.md
+# simulate = [\"drop=1000\", \"fault=flows@1000\"]
 ";
 
 const RULES: &str = "

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use capture::Report;
 use engine::flow::pass::{Drill, Fault, Faults, Panic, Piece, TakeFaults, watched};
 use engine::group::Outcome;
 use engine::run::Control;
 use store::Store;
 
-use super::app_plan::AppPlan;
 use super::quarantine::Quarantine;
-use super::session::RunError;
 use super::settings::RunSettings;
-use super::shown::Whose;
+use super::shown::{DRILLS, RUN, Whose};
 use crate::application::{Closing, Count, Refusal, Watcher};
 use crate::done::RunTotals;
 
@@ -90,32 +89,21 @@ impl TakeFaults for Reporter {
 
 impl Supervision {
     /// No fault yet.
-    ///
-    /// # Errors
-    /// [`RunError::Refused`]: a fault is asked for of an application that is not there.
     pub(super) fn new(
         settings: &RunSettings,
-        applications: &[AppPlan],
+        application_count: usize,
         warn: fn(&str),
         control: &Arc<Control>,
-    ) -> Result<Self, RunError> {
-        let names: Vec<_> = applications.iter().map(|one| one.ready.name()).collect();
-        let is_missing = |(name, _): &&(String, Drill)| !names.contains(&name.as_str());
-        if let Some((name, _)) = settings.simulate.faults.iter().find(is_missing) {
-            let wanted = names.join(", ");
-            let seen = format!("fault={name}: no application of this run; wanted: {wanted}");
-            return Err(RunError::Refused(Refusal::of("simulate", seen)));
-        }
+    ) -> Self {
         let quarantine = Arc::new(Quarantine::new(settings.quarantine.as_deref()));
-        let running = Arc::new(AtomicUsize::new(names.len()));
+        let running = Arc::new(AtomicUsize::new(application_count));
         let (settings, control) = (settings.clone(), Arc::clone(control));
-        Ok(Self { settings, quarantine, warn, running, control, of: BTreeMap::new() })
+        Self { settings, quarantine, warn, running, control, of: BTreeMap::new() }
     }
 
     /// Begins for the lenses of the application at a place.
     pub(super) fn begin(&mut self, place: usize, name: &'static str) -> Arc<Faults> {
-        let drills = &self.settings.simulate.faults;
-        let drill = drills.iter().find_map(|(of, drill)| (of == name).then_some(*drill));
+        let drill = self.settings.simulate.fault(name);
         self.add(place, name, drill, true)
     }
 
@@ -147,9 +135,20 @@ impl Supervision {
         faults
     }
 
+    /// Says which faults are on purpose, before the first packet.
+    pub(super) fn announce_drills(&self) {
+        self.settings.simulate.announce(self.warn);
+    }
+
+    /// The same at the end.
+    pub(super) fn end_drills(&self, report: &Report) {
+        self.settings.simulate.end(report, self.warn);
+    }
+
     /// Has faults counted for observers of the run.
     pub(super) fn count(&self, store: &Store, all: &[Whose]) {
-        store.count_by(super::shown::RUN, self.quarantine.counting());
+        store.put_counts(RUN, DRILLS, self.settings.simulate.counts());
+        store.count_by(RUN, self.quarantine.counting());
         for (place, of) in &self.of {
             let Some(whose) = all.get(*place) else { continue };
             let faults = Arc::clone(&of.faults);

@@ -74,11 +74,23 @@ pub fn check_user(name: &str) -> Result<(), Refusal> {
     jail::check_user(name).map_err(|error| Refusal::of("user", error))
 }
 
-/// Changes to the user that a run has from here on: its sources are open, its outputs are not, so
-/// that they are that user's.
+impl Plan {
+    /// Changes to the user that the settings name, if they do: sources are open, outputs are not,
+    /// so that they are that user's.
+    ///
+    /// # Errors
+    /// A refusal about the key `user`: a run that needs rights until its end cannot give them up.
+    pub fn change_user(&self, inputs: &Inputs) -> Result<(), Refusal> {
+        let acts = self.applications.iter().map(|one| one.ready.acts());
+        let acts = acts.fold(Acts::default(), Acts::and);
+        self.run.user.as_deref().map_or(Ok(()), |name| change_user(name, inputs, acts))
+    }
+}
+
+/// The same for a user by name, and a run that changes so much outside of this process.
 ///
 /// # Errors
-/// A refusal about the key `user`: a run that needs rights until its end cannot give them up.
+/// As [`Plan::change_user`].
 pub fn change_user(name: &str, inputs: &Inputs, acts: Acts) -> Result<(), Refusal> {
     let Some(interface) = &inputs.interface else {
         let why = "captures need no rights: run the command as that user (sudo -u NAME)";

@@ -9,6 +9,7 @@ mod besides;
 mod central;
 mod closing;
 mod counted;
+mod drilling;
 mod driving;
 mod example;
 mod faults;
@@ -27,6 +28,7 @@ mod settings;
 mod shown;
 mod spare;
 
+pub use crate::drills::{Drill, Drills};
 pub use crate::input::InputSettings;
 pub use central::{CentralDoors, CentralRun};
 pub(crate) use counted::count_process;

@@ -1,10 +1,12 @@
 //! Where the rows of an application go, opened and finished.
 
-use sink::{Existing, OutputFile};
+use sink::{Existing, OutputError, OutputFile};
 
 use super::outputs::OutputSettings;
 use super::session::{Doors, RunError};
+use crate::application::Refusal;
 use crate::outlet::{OutletWriter, RowsError, RowsWriter, TakeRows};
+use crate::toml_text::Mistake;
 
 /// Where an application's rows go.
 pub(super) enum RowsTo {
@@ -54,4 +56,30 @@ pub(super) fn finish_rows(
         }
     }
     dropped
+}
+
+/// Why an application cannot begin, in the words of settings if it is in some.
+pub(super) fn wrong(place: Option<&Mistake>, name: &str, refusal: Refusal) -> RunError {
+    match place {
+        Some(place) => RunError::Begin(place.with(format_args!("[{name}] {refusal}"))),
+        None => RunError::Refused(refusal),
+    }
+}
+
+/// The same of a file, in the words of settings.
+pub(super) fn wrong_rows(
+    place: Option<&Mistake>,
+    name: &'static str,
+    error: RowsError,
+) -> RunError {
+    match (place, error) {
+        (Some(_), RowsError::Output(OutputError::Exists(path))) => {
+            let path = path.display();
+            let try_this = "give force = true to replace it, or another name";
+            let exists = Refusal::of("output", format_args!("{path} exists already; {try_this}"));
+            wrong(place, name, exists)
+        }
+        (Some(_), error) if !error.is_enough() => wrong(place, name, Refusal::new(error)),
+        (_, error) => RunError::Rows(name, error),
+    }
 }

@@ -16,6 +16,7 @@ use toml::{Spanned, Table};
 use super::alerting;
 pub use super::app_plan::AppPlan;
 use super::central;
+use super::drilling::drills_at;
 use super::outputs::{OutputTarget, take_output};
 use super::session::RunError;
 pub use super::settings::RunSettings;
@@ -107,8 +108,14 @@ impl Plan {
     /// Which frames are read, and how.
     #[must_use]
     pub fn request(&self) -> InputRequest {
-        let of_settings =
-            || InputRequest { decapsulate: self.wants.inner(), ..self.input.request() };
+        let of_settings = || {
+            let mut request =
+                InputRequest { decapsulate: self.wants.inner(), ..self.input.request() };
+            if let Some(interface) = &mut request.interface {
+                interface.options.stall_until_dropped = self.run.simulate.dropped();
+            }
+            request
+        };
         self.asked.clone().unwrap_or_else(of_settings)
     }
 
@@ -160,10 +167,7 @@ impl Plan {
     /// # Errors
     /// [`InputError`]
     pub fn open(&self, inputs: &Inputs) -> Result<OpenSources, InputError> {
-        let takes_packets = |one: &AppPlan| one.ready.wants().needs.len > 0;
-        // Labels that rules read are of packets, too.
-        let are_taken = !self.rules.is_empty() || self.applications.iter().any(takes_packets);
-        if inputs.interface.is_some() && !are_taken {
+        if inputs.interface.is_some() && !self.takes_packets() {
             return Ok(OpenSources::Live(Vec::new()));
         }
         inputs.open_any(self.wants.needs, 1)
@@ -241,7 +245,8 @@ fn plan(
     let input = input(root.remove("input"), instead, mistakes);
     let is_live = is_central || input.as_ref().is_some_and(InputSettings::is_live);
     let site = Site { is_live, input: input.as_ref(), ..*site };
-    let run = run(root.remove("run"), (input.as_ref(), &root), mistakes);
+    let drills_at = drills_at(&root);
+    let run = run(root.remove("run"), input.as_ref(), mistakes);
     let page = page(root.remove("page"), mistakes);
     let history = history(root.remove("history"), mistakes);
     let nats = nats(root.remove("nats"), mistakes);
@@ -275,7 +280,7 @@ fn plan(
     let (input, run) = (input?, run?);
     // It was read as TOML before.
     let tables = text.parse().unwrap_or_default();
-    Some(Plan {
+    let plan = Plan {
         input,
         run,
         applications: planned,
@@ -292,7 +297,9 @@ fn plan(
         store: None,
         asked: None,
         tables,
-    })
+    };
+    plan.refuse_idle_drills(drills_at, mistakes);
+    Some(plan)
 }
 
 impl Plan {
@@ -457,14 +464,12 @@ fn enrich(networks: &Networks, planned: &mut [AppPlan], at: Range<usize>, mistak
 
 fn run(
     value: Option<Spanned<DeValue<'_>>>,
-    (input, others): (Option<&InputSettings>, &DeTable<'_>),
+    input: Option<&InputSettings>,
     mistakes: &mut Mistakes,
 ) -> Option<RunSettings> {
     let Some(table) = table_of("run", value, mistakes) else { return Some(RunSettings::default()) };
     let mut run: RunSettings = read_table("run", &table, mistakes)?;
-    let is_there = |name: &str| others.get_key_value(name).is_some();
-    let checked = input.map(|input| run.check(input).and_then(|()| run.check_names(is_there)));
-    if let Some(Err((key, message))) = checked {
+    if let Some(Err((key, message))) = input.map(|input| run.check(input)) {
         let place = table.get_ref().get_key_value(key);
         let at = place.map_or_else(|| table.span(), |(key, _)| key.span());
         mistakes.add(at, format_args!("[run] {message}"));

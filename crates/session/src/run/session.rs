@@ -12,7 +12,6 @@ use engine::PartitionShare;
 use engine::flow::FlowOptions;
 use engine::flow::pass::{Faults, LabelKind};
 use packet::{HashSeed, Span};
-use sink::OutputError;
 use store::{Store, Table, TableLimits};
 
 use super::besides::Besides;
@@ -21,15 +20,18 @@ use super::counted::{Reading, count_process};
 use super::driving::{Driving, Looking};
 use super::faults::Supervision;
 use super::jailed::{Jail, RunJail};
-use super::outlets::{RowsTo, finish_rows, open_rows};
+use super::outlets::{RowsTo, finish_rows, open_rows, wrong, wrong_rows};
 use super::passes::{Making, Seats};
 use super::plan::{AppPlan, Plan};
 use super::reload::Reload;
 use super::seat::{BORDERS, NO_APPLICATION};
 use super::shown::{LiveView, Whose};
-use crate::application::{BesideReport, Closing, MakeWatcher, Opening, Ready, Refusal};
+use crate::application::{
+    BesideReport, Closing, CombinedWants, MakeWatcher, Opening, Ready, Refusal,
+};
 use crate::captures::Captures;
 use crate::clock::Clock;
+use crate::drills::Drills;
 use crate::indicated::IndicatorLabels;
 use crate::networks::Enriching;
 use crate::outlet::{self, Outlet, OutletWriter, RowsError, RowsWriter, Sharing, WhenBehind};
@@ -228,7 +230,18 @@ fn any_order(
     }
 }
 
-/// The share of the flows that a request asks for.
+/// How flows are cut: as applications want it, and of those the share that a request asks for.
+fn flow_options(
+    request: &InputRequest,
+    applications: &[AppPlan],
+    wants: &CombinedWants,
+    drills: &Drills,
+) -> Result<FlowOptions, RunError> {
+    let (share, wanted) = (share(request, applications)?, wants.flow_options());
+    let flow_count_max = drills.flow_count_max(wanted.flow_count_max);
+    Ok(FlowOptions { share, flow_count_max, ..wanted })
+}
+
 fn share(request: &InputRequest, applications: &[AppPlan]) -> Result<PartitionShare, RunError> {
     let has_shares = applications.iter().all(|one| one.ready.has_shares());
     if request.share.is_whole() || has_shares {
@@ -261,10 +274,11 @@ impl Session {
         in_force.change(rules);
         let lists = lists(plan.lists, &plan.alerts, &read_labels)?;
         let wants_frames = |one: &AppPlan| one.ready.wants().has_frames;
-        let mut supervision = Supervision::new(&run, &applications, doors.warn, &inputs.control)?;
+        let mut supervision =
+            Supervision::new(&run, applications.len(), doors.warn, &inputs.control);
         let has_frames = lists.is_some() || applications.iter().any(wants_frames);
         let making = Making {
-            options: FlowOptions { share: share(&request, &applications)?, ..wants.flow_options() },
+            options: flow_options(&request, &applications, &wants, &run.simulate)?,
             seed: hash_seed(run.seed),
             thread_count: threads(&inputs, pace.is_some()),
             socket_count: sockets(&opened),
@@ -274,10 +288,10 @@ impl Session {
         };
         let is_ordered = pace.is_some() || making.is_steered || store.is_some();
         let any_order = any_order(&applications, is_ordered, &inputs, &opened);
-        let captures = Captures::of(&inputs);
         let (rules, shown) = (in_force, store.as_ref());
+        let drills = &run.simulate;
         let lent =
-            Context { inputs: &inputs, doors, request, captures, pace, rules, read_labels, shown };
+            Context { inputs: &inputs, doors, request, pace, rules, read_labels, shown, drills };
         // Before the lenses, which hand in rows: writers that are abandoned wait for those to go.
         let mut begun = PendingWriters(Vec::new());
         // Files first: one that exists refuses the run before a log is begun.
@@ -297,6 +311,7 @@ impl Session {
         let looking = Looking::new(any, seats, making);
         let looking = looking.map_err(|refusal| RunError::Application("run", refusal))?;
         announce(&opened, &inputs);
+        supervision.announce_drills();
         let pace = lent.pace;
         let driving = Driving::new(looking, opened, &inputs, pace, doors.tell);
         let writers = std::mem::take(&mut begun.0);
@@ -366,6 +381,7 @@ impl Session {
                 return Err(error.into());
             }
         };
+        supervision.end_drills(&received.report);
         let (closings, mut failure) = close(passed, &names, &supervision);
         let dropped = finish_rows(writers, &mut failure);
         if let Some(counted) = counted {
@@ -390,11 +406,11 @@ struct Context<'a> {
     inputs: &'a Inputs,
     doors: Doors,
     request: InputRequest,
-    captures: Captures,
     pace: Option<Arc<Pace>>,
     rules: InForce,
     read_labels: Vec<LabelKind>,
     shown: Option<&'a Arc<Store>>,
+    drills: &'a Drills,
 }
 
 /// An application whose outputs are open.
@@ -439,15 +455,21 @@ impl Context<'_> {
     ) -> Result<Waiting, RunError> {
         let AppPlan { ready, output, door, shown, place, about, wants_door, enriching } = planned;
         begun.0.extend(shown);
-        let (name, base) = (ready.name(), ready.schema(self.captures.are_named()));
+        let (name, base) = (ready.name(), ready.schema(Captures::of(self.inputs).are_named()));
         let enriching = enriching.map(|enriching| enriching.with(base));
         let schema = enriching.as_ref().map_or(base, Enriching::schema);
+        let is_file = output.as_ref().is_some_and(|output| !output.is_stdout());
         let to = RowsTo::of(door, output);
         let has_rows = wants_door || to.is_some();
         let shown = self.shown.filter(|_| has_rows);
         let table = shown.map(|store| store.add(name, about, schema, TableLimits::default()));
         let rows = to.map(|to| open_rows(to, schema, self.doors)).transpose();
         let rows = rows.map_err(|error| wrong_rows(place.as_ref(), name, error))?;
+        let slow = self.drills.slow_disk(&self.inputs.control).filter(|_| is_file);
+        let rows = match (slow, rows) {
+            (Some(slow), Some(rows)) => Some(RowsWriter::Slow(slow, Box::new(rows))),
+            (_, rows) => rows,
+        };
         let whose = Whose::new(name, at, table.as_deref());
         let rows = match (&table, rows) {
             (None, None) => {
@@ -528,7 +550,7 @@ impl Context<'_> {
             outlet,
             sharing,
             request: self.request.clone(),
-            captures: self.captures.clone(),
+            captures: Captures::of(self.inputs),
             seed,
             control: Arc::clone(&self.inputs.control),
             interfaces: opened.interfaces(),
@@ -540,6 +562,7 @@ impl Context<'_> {
             rules: self.rules.clone(),
             read_labels: self.read_labels.clone(),
             escalations: None,
+            drills: self.drills.clone(),
         }
     }
 }
@@ -565,29 +588,4 @@ fn threads(inputs: &Inputs, is_paced: bool) -> usize {
 /// Sockets that share an interface.
 fn sockets(opened: &OpenSources) -> usize {
     if let OpenSources::Live(sources) = opened { sources.len() } else { 1 }
-}
-
-fn wrong(place: Option<&Mistake>, name: &str, refusal: Refusal) -> RunError {
-    match place {
-        Some(place) => RunError::Begin(place.with(format_args!("[{name}] {refusal}"))),
-        None => RunError::Refused(refusal),
-    }
-}
-
-/// The same of a file, in the words of settings.
-pub(super) fn wrong_rows(
-    place: Option<&Mistake>,
-    name: &'static str,
-    error: RowsError,
-) -> RunError {
-    match (place, error) {
-        (Some(_), RowsError::Output(OutputError::Exists(path))) => {
-            let path = path.display();
-            let try_this = "give force = true to replace it, or another name";
-            let exists = Refusal::of("output", format_args!("{path} exists already; {try_this}"));
-            wrong(place, name, exists)
-        }
-        (Some(_), error) if !error.is_enough() => wrong(place, name, Refusal::new(error)),
-        (_, error) => RunError::Rows(name, error),
-    }
 }

@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use engine::flow::pass::Drill;
 use files::FileMode;
 use serde::{Deserialize, Deserializer, de};
 
+use crate::drills::Drills;
 use crate::input::InputSettings;
 
 /// Settings of `[run]`.
@@ -27,14 +27,7 @@ pub struct RunSettings {
     /// The folder for packets by which an application panicked; blank for none.
     pub quarantine: Option<PathBuf>,
     /// What is to go wrong on purpose.
-    pub simulate: SimulationSettings,
-}
-
-/// What is to go wrong on purpose, as operators try it: `fault=APPLICATION@PACKET`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SimulationSettings {
-    /// Panics, by the application that has them.
-    pub faults: Vec<(String, Drill)>,
+    pub simulate: Drills,
 }
 
 /// As many threads as may be asked for.
@@ -65,56 +58,11 @@ impl RunSettings {
         };
         Err(("threads", format!("threads has no effect on {idle}; leave it out")))
     }
-
-    /// Checks that what is to go wrong is there, by the names of tables.
-    pub(super) fn check_names(
-        &self,
-        is_there: impl Fn(&str) -> bool,
-    ) -> Result<(), (&'static str, String)> {
-        let missing = self.simulate.faults.iter().find(|(name, _)| !is_there(name));
-        missing.map_or(Ok(()), |(name, _)| {
-            let message = format!("simulate: fault={name}@…: there is no table [{name}]");
-            Err(("simulate", message))
-        })
-    }
 }
 
 fn file_mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<FileMode>, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map(Some).map_err(de::Error::custom)
-}
-
-impl SimulationSettings {
-    /// Adds what a text asks for.
-    fn add(&mut self, text: &str) -> Result<(), String> {
-        let wanted = || {
-            format!(
-                "{text:?}; wanted: fault=APPLICATION@PACKET, such as fault=flows@1000, or \
-                 fault=flows@1000+ for each packet from there on"
-            )
-        };
-        let (name, packet) = text
-            .strip_prefix("fault=")
-            .and_then(|fault| fault.split_once('@'))
-            .ok_or_else(wanted)?;
-        let (number, repeats) = match packet.strip_suffix('+') {
-            Some(number) => (number, true),
-            None => (packet, false),
-        };
-        let number = number.parse().ok().filter(|&number| number > 0).ok_or_else(wanted)?;
-        self.faults.push((name.to_owned(), Drill::at(number, repeats)));
-        Ok(())
-    }
-}
-
-impl<'de> Deserialize<'de> for SimulationSettings {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut simulated = Self::default();
-        for text in Vec::<String>::deserialize(deserializer)? {
-            simulated.add(&text).map_err(de::Error::custom)?;
-        }
-        Ok(simulated)
-    }
 }
 
 #[cfg(test)]
@@ -134,17 +82,5 @@ mod tests {
         replaced.take_instead(&["x.pcap".into()], &[], None);
         assert_eq!(run.check(&replaced), Ok(()));
         assert!(read("file-mode = 640").is_err() && read("file-mode = \"0777\"").is_err());
-    }
-
-    #[test]
-    fn faults_are_asked_for_by_application_and_packet() {
-        let mut simulated = SimulationSettings::default();
-        simulated.add("fault=flows@1000").unwrap();
-        simulated.add("fault=top@1+").unwrap();
-        let expected = [("flows", Drill::at(1000, false)), ("top", Drill::at(1, true))];
-        assert_eq!(simulated.faults, expected.map(|(name, drill)| (name.to_owned(), drill)));
-        for wrong in ["", "fault", "fault=flows", "fault=flows@0", "fault=flows@x", "drop=1"] {
-            assert!(simulated.add(wrong).unwrap_err().contains("wanted: fault="), "{wrong}");
-        }
     }
 }

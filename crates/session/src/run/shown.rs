@@ -24,6 +24,9 @@ const PARTS: usize = 1 << 20;
 /// Whose counts they are that a run keeps of itself, its threads and its tables.
 pub(super) const RUN: &str = "run";
 
+/// The part of those in which drills are counted; flow tables have the numbers before.
+pub(super) const DRILLS: usize = usize::MAX;
+
 /// An application among all of a run.
 #[derive(Clone)]
 pub(super) struct Whose {
