@@ -11,6 +11,8 @@
 
 mod central;
 mod escalation;
+#[cfg(fuzzing)]
+pub mod fuzzed;
 mod link;
 mod message;
 mod metrics;

@@ -6,6 +6,8 @@
 //! that comes later, or twice, is counted and goes nowhere. `docs/specs/messages.md` specifies
 //! subjects and bytes.
 
+#[cfg(fuzzing)]
+pub(crate) mod fuzzed;
 mod format;
 mod sensor;
 mod tally;

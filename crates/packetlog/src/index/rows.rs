@@ -55,6 +55,13 @@ impl ClassRow {
         }
     }
 
+    /// What rows say together. Those of a file are its own, also where they are no recorder's.
+    pub(crate) fn total(rows: &[Self]) -> Self {
+        let mut total = Self::default();
+        rows.iter().for_each(|row| total.add(row));
+        total
+    }
+
     /// What is more here than in `other`.
     pub(crate) const fn minus(mut self, other: &Self) -> Self {
         self.seen_packets = self.seen_packets.saturating_sub(other.seen_packets);
