@@ -163,6 +163,9 @@ def messages() -> Iterator[tuple[str, str, bytes]]:
     answer = struct.pack("<BBHI", 1, 0, 1, 300) + struct.pack("<HHdd", 3, 2, 0.75, 0.25)
     yield "bus_escalation", "answer", b"\1" + answer
     yield "ring_block", "frames", ring_block()
+    for choice in (0, 4, 5, 12):
+        numbers = struct.pack(">4d", 0.0, 1.5, -1e300, float("nan"))
+        yield "worker_rows", f"row-{choice}", bytes([choice, 4]) + numbers + u16(64) + bytes(72)
 
 
 def ring_block() -> bytes:

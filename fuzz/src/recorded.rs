@@ -75,8 +75,7 @@ pub fn record_within(folder: &Path, numbers: Range<u32>, bytes_max: u64) -> bool
 fn attempt(options: RecorderOptions, numbers: Range<u32>) -> Result<(), RecorderError> {
     let class = |name: &str, priority| ClassInfo { name: name.into(), priority };
     let classes = [class("benign", 0), class("scan", 1)];
-    let (mut recorder, _) =
-        Recorder::create(options, &classes, &Section::default(), monotonic)?;
+    let (mut recorder, _) = Recorder::create(options, &classes, &Section::default(), monotonic)?;
     recorder.interface(0, &Interface { link: LinkType::ETHERNET, ..Interface::default() });
     for number in numbers.clone() {
         let bytes = frame(number);

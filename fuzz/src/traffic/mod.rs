@@ -213,7 +213,8 @@ impl Maker {
             // Other hosts, so that there are more flows than places for them.
             flow.host = input.u16();
         }
-        for (way, flags) in [(0, Segment::SYN), (1, Segment::SYN | Segment::ACK), (0, Segment::ACK)] {
+        for (way, flags) in [(0, Segment::SYN), (1, Segment::SYN | Segment::ACK), (0, Segment::ACK)]
+        {
             self.segment(Kind { way, ..kind }, &Segment { flags, ..Segment::default() });
             self.now_ns = self.now_ns.saturating_add(1_500_000);
         }

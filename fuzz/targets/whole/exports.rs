@@ -26,7 +26,8 @@ pub(crate) fn exports(bytes: &[u8]) {
         _ => "[classify]\nmodel = \"services\"\nmax-flows = 64\n",
     };
     let mut settings = case.head() + table;
-    settings.push_str(&format!("output = {:?}\nformat = {format:?}\n", output.display().to_string()));
+    settings
+        .push_str(&format!("output = {:?}\nformat = {format:?}\n", output.display().to_string()));
     for (number, line) in [(4, "biflow = true\n"), (5, "rotate-time = \"1s\"\n")] {
         if case.bit(number) {
             settings.push_str(line);

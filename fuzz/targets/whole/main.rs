@@ -19,7 +19,7 @@ use libfuzzer_sys::fuzz_target;
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 23] = [
+const TARGETS: [(&str, Target); 24] = [
     ("run_top", applications::top),
     ("run_flows", applications::flows),
     ("run_classify", applications::classify),
@@ -41,6 +41,7 @@ const TARGETS: [(&str, Target); 23] = [
     ("control_socket", messages::control_socket),
     ("bus_rows", messages::rows),
     ("bus_escalation", messages::escalation),
+    ("worker_rows", messages::worker_rows),
     ("ring_block", messages::ring_block),
     ("recover_rows", texts::recover),
 ];
@@ -52,7 +53,9 @@ static CHOSEN: LazyLock<Target> = LazyLock::new(|| {
         Some((_, target)) => *target,
         None => {
             let names: Vec<_> = TARGETS.iter().map(|(target, _)| *target).collect();
-            eprintln!("{name}: no target; wanted a link to this program of the name of one: {names:?}");
+            eprintln!(
+                "{name}: no target; wanted a link to this program of the name of one: {names:?}"
+            );
             exit(2);
         }
     }

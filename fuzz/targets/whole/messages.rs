@@ -4,12 +4,13 @@
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use bus::fuzzed::{
-    metrics_are_read, read_answer_again, read_escalation_again, read_row_message,
-};
+use bus::fuzzed::{metrics_are_read, read_answer_again, read_escalation_again, read_row_message};
+use classify::Cascade;
+use classify::evidence::Evidence;
+use classify::serve::{StageRow, StageRows};
 use engine::columns::{Field, Kind, Schema};
 use fuzz::input::Input;
 use fuzz::place::fresh;
@@ -17,6 +18,8 @@ use fuzz::run::CLOCK;
 use packet::LinkType;
 use packetlog::policy::Switch;
 use serde_json::{Value, json};
+use session::Host;
+use session::classify::read as read_cascade;
 use session::packetlog::desk::{Desk, DeskInputs, Gauges, Writer, table};
 use session::packetlog::events::Events;
 use session::packetlog::settings::Settings;
@@ -121,6 +124,43 @@ pub(crate) fn escalation(bytes: &[u8]) {
     } else if let Some((is_as_said, again)) = read_escalation_again(message) {
         assert!(is_as_said);
         assert_eq!(read_escalation_again(&again), Some((true, again.clone())));
+    }
+}
+
+/// A model as workers have it, with evidence of names in both stages.
+static CASCADE: LazyLock<Arc<Cascade>> = LazyLock::new(|| {
+    let cascade = read_cascade(Path::new("categories"), &Host::Program, |_| None);
+    Arc::new(cascade.expect("a model that ships"))
+});
+
+/// Rows of a message that no sensor would send, scored by a worker.
+///
+/// Input: rows, each with a byte for its stage and whether it has evidence, the number of its
+/// numbers, which follow, two bytes for the length of its records, and these.
+pub(crate) fn worker_rows(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let stage_count = CASCADE.stages().len();
+    let (mut rows, mut taken) = (StageRows::new(Arc::clone(&CASCADE), 8), vec![0; stage_count]);
+    for _ in 0..8 {
+        let (choice, number_count) = (input.u8(), input.u8());
+        let numbers: Vec<_> = (0..number_count).map(|_| f64::from_bits(input.u64())).collect();
+        let len = usize::from(input.u16());
+        let stage = usize::from(choice & 3);
+        let has_evidence = choice & 4 != 0;
+        let evidence = has_evidence.then(|| Evidence::of([input.u64(); 5], choice & 8 != 0));
+        let row = StageRow { stage, records: input.bytes(len), numbers: &numbers, evidence };
+        if rows.push(row) {
+            taken[stage] += 1;
+        }
+    }
+    for (stage, taken) in taken.into_iter().enumerate() {
+        let mut answered = 0;
+        rows.answer(stage, |answer| {
+            answered += 1;
+            assert!((0.0..=1.0).contains(&answer.confidence) && !answer.uncertainty.is_nan());
+            assert!(usize::from(answer.label.max(answer.guess)) <= CASCADE.classes().len());
+        });
+        assert_eq!(answered, taken);
     }
 }
 

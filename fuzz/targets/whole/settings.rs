@@ -3,8 +3,8 @@
 //! Input: the text; what is not UTF-8 is replaced.
 
 use std::fs;
-use std::sync::LazyLock;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use fuzz::place::fresh;
 use fuzz::run::plan;

@@ -6,9 +6,9 @@
 //! that comes later, or twice, is counted and goes nowhere. `docs/specs/messages.md` specifies
 //! subjects and bytes.
 
+mod format;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzed;
-mod format;
 mod sensor;
 mod tally;
 mod worker;

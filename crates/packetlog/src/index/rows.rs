@@ -153,3 +153,20 @@ pub(crate) fn add_rows(rows: &mut Vec<ClassRow>, more: &[ClassRow]) {
         add_row(rows, row);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_of_rows_that_someone_else_wrote_ends_at_the_largest_number() {
+        let row = |class, packets| ClassRow {
+            class,
+            stored_packets: packets,
+            kept_bytes: 1 << 63,
+            ..ClassRow::default()
+        };
+        let total = ClassRow::total(&[row(0, 3), row(1, 4), row(2, 0)]);
+        assert_eq!((total.stored_packets, total.kept_bytes), (7, u64::MAX));
+    }
+}
