@@ -253,11 +253,23 @@ pub(crate) fn any_capture(bytes: &[u8]) {
     if capture::open(&capture::Input::File(capture.clone()), &options).is_err() {
         return;
     }
-    let tables = "[flows]\nread-names = true\nmax-flows = 64\noutput = \"/dev/null\"\n\
-                  format = \"jsonl\"\n[traffic]\noutput = \"/dev/null\"\nformat = \"csv\"\n\
-                  [latency]\noutput = \"/dev/null\"\nformat = \"csv\"\n";
-    let read = format!("[input]\nread = [{:?}]\n", capture.display().to_string());
-    let _ = run(&(read + "[run]\nthreads = 1\n" + tables));
+    let mut settings = format!("[input]\nread = [{:?}]\n", capture.display().to_string());
+    settings.push_str("[run]\nthreads = 1\nquarantine = \"\"\n");
+    for (name, more) in [
+        ("flows", "read-names = true\nmax-flows = 64\n"),
+        ("top", "by = \"pair\"\nwindow = \"1s\"\nmax-keys = 64\n"),
+        ("latency", "max-flows = 64\nmax-waiting = 64\n"),
+        ("cca", "max-flows = 64\n"),
+        ("traffic", ""),
+    ] {
+        let output = output(&folder, name, "csv").display().to_string();
+        settings.push_str(&format!("[{name}]\noutput = {output:?}\n{more}"));
+    }
+    if let Some(outcome) = run(&settings) {
+        for (name, _) in &outcome.closings {
+            check(&output(&folder, name, "csv"), Wanted::Csv);
+        }
+    }
 }
 
 /// What `info` counts of a capture.

@@ -149,7 +149,6 @@ fn damage(path: &Path, input: &mut Input<'_>) {
             let len = input.u8();
             let written = input.bytes(usize::from(len));
             let at = value % (bytes.len() + 1);
-            bytes.truncate(bytes.len().max(at + written.len()));
             bytes.resize(bytes.len().max(at + written.len()), 0);
             bytes[at..at + written.len()].copy_from_slice(written);
         }
