@@ -191,6 +191,13 @@ def whole_seeds() -> Iterator[tuple[str, str, bytes]]:
         yield "settings", name, text.encode()
     for name, text in LOG_SETTINGS.items():
         yield "log_settings", name, text.encode()
+    lists = {
+        0: "# list\n192.0.2.1\n10.0.0.0/8 # ten\n::ffff:1.2.3.4\n2001:db8::/32,x\n0.0.0.0/0\n1.2.3.4/99\n",
+        1: 'example.com\n*.example.org\n127.0.0.1 ads.example\n"quoted.example",1\nb\u00fccher.example\n.\n',
+        2: "t13d1516h2_8daaf6152771_b186095e22b6\nq13d\n",
+    }
+    for kind, text in lists.items():
+        yield "indicators", f"list-{kind}", bytes([kind]) + text.encode()
     yield from messages()
     for which in range(4):
         edits = b"".join(

@@ -19,7 +19,7 @@ use libfuzzer_sys::fuzz_target;
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 24] = [
+const TARGETS: [(&str, Target); 25] = [
     ("run_top", applications::top),
     ("run_flows", applications::flows),
     ("run_classify", applications::classify),
@@ -38,6 +38,7 @@ const TARGETS: [(&str, Target); 24] = [
     ("log_start", logs::start),
     ("settings", settings::run),
     ("log_settings", settings::packetlog),
+    ("indicators", settings::indicators),
     ("control_socket", messages::control_socket),
     ("bus_rows", messages::rows),
     ("bus_escalation", messages::escalation),
