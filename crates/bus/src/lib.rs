@@ -11,7 +11,7 @@
 
 mod central;
 mod escalation;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzed")]
 pub mod fuzzed;
 mod link;
 mod message;

@@ -7,7 +7,7 @@
 //! subjects and bytes.
 
 mod format;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzed")]
 pub(crate) mod fuzzed;
 mod sensor;
 mod tally;

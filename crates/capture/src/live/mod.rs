@@ -17,7 +17,7 @@
 
 mod error;
 mod frame;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzed")]
 pub mod fuzzed;
 mod link;
 mod options;
