@@ -1,5 +1,5 @@
-"""Seeds of whole commands and of what surrounds them: traffic as `fuzz::traffic` reads it, settings,
-messages and damaged logs."""
+"""Seeds of whole commands and of what surrounds them: traffic as `fuzz::traffic` reads it,
+settings, messages and damaged logs."""
 
 from __future__ import annotations
 
@@ -115,11 +115,13 @@ SETTINGS = {
     "small": '[input]\nread = ["a.pcap"]\n[run]\nseed = 1\nthreads = 2\n[top]\noutput = "t.csv"\n',
     "rules": '[input]\nread = ["a.pcap"]\n[classify]\nmodel = "services"\noutput = "c.csv"\n[cca]\n'
     'output = "q.csv"\n[[rule]]\nservice = ["ssh"]\nbytes = "1M"\ncca = true\n',
-    "alerts": '[input]\ninterface = ["a", "b"]\n[flows]\noutput = "f.parquet"\n[[alert]]\nname = "x"\n'
-    'table = "flows"\nwhen = "src_bytes > 1G and dst_port in {22, 23}"\n[[notify]]\nkind = "jsonl"\n'
+    "alerts": '[input]\ninterface = ["a", "b"]\n[flows]\noutput = "f.parquet"\n[[alert]]\n'
+    'name = "x"\ntable = "flows"\nwhen = "src_bytes > 1G and dst_port in {22, 23}"\n'
+    '[[notify]]\nkind = "jsonl"\n'
     'to = "a.jsonl"\n',
     "wrong": '[input]\nread = "a\\nb"\npace = -1\n[flow]\n[top]\nby = 7\nwindow = "1"\nrows = -1\n',
-    "observed": '[input]\ninterface = "a"\n[page]\nlisten = "127.0.0.1:1"\n[history]\nfolder = "h"\n'
+    "observed": '[input]\ninterface = "a"\n[page]\nlisten = "127.0.0.1:1"\n[history]\n'
+    'folder = "h"\n'
     '[nats]\nservers = ["nats:"]\nsensor = "a b"\n[networks]\nlocal = ["10.0.0.0/8"]\n[traffic]\n',
 }
 
@@ -192,8 +194,10 @@ def whole_seeds() -> Iterator[tuple[str, str, bytes]]:
     for name, text in LOG_SETTINGS.items():
         yield "log_settings", name, text.encode()
     lists = {
-        0: "# list\n192.0.2.1\n10.0.0.0/8 # ten\n::ffff:1.2.3.4\n2001:db8::/32,x\n0.0.0.0/0\n1.2.3.4/99\n",
-        1: 'example.com\n*.example.org\n127.0.0.1 ads.example\n"quoted.example",1\nb\u00fccher.example\n.\n',
+        0: "# list\n192.0.2.1\n10.0.0.0/8 # ten\n::ffff:1.2.3.4\n2001:db8::/32,x\n0.0.0.0/0\n"
+        "1.2.3.4/99\n",
+        1: 'example.com\n*.example.org\n127.0.0.1 ads.example\n"quoted.example",1\n'
+        "b\u00fccher.example\n.\n",
         2: "t13d1516h2_8daaf6152771_b186095e22b6\nq13d\n",
     }
     for kind, text in lists.items():

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// How a file should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wanted {
+pub enum Form {
     /// Objects of JSON, a line each.
     JsonLines,
     /// RFC 4180, with a line of names.
@@ -22,14 +22,14 @@ pub enum Wanted {
 ///
 /// # Panics
 /// Where a reader would refuse the file.
-pub fn check(path: &Path, wanted: Wanted) -> usize {
+pub fn check(path: &Path, wanted: Form) -> usize {
     let Ok(bytes) = fs::read(path) else { return 0 };
     match wanted {
-        Wanted::JsonLines => json_lines(&text(bytes)),
-        Wanted::Csv => csv(&text(bytes)),
-        Wanted::ZeekLog => zeek_log(&text(bytes)),
-        Wanted::Ipfix => ipfix(&bytes),
-        Wanted::Any => usize::from(!bytes.is_empty()),
+        Form::JsonLines => json_lines(&text(bytes)),
+        Form::Csv => csv(&text(bytes)),
+        Form::ZeekLog => zeek_log(&text(bytes)),
+        Form::Ipfix => ipfix(&bytes),
+        Form::Any => usize::from(!bytes.is_empty()),
     }
 }
 

@@ -60,8 +60,8 @@ pub fn record(folder: &Path, numbers: Range<u32>, encoding: Encoding) {
     attempt(options(folder, encoding), numbers).expect("a recorder starts on any log");
 }
 
-/// The same where the log may have only so many bytes, and the folder may be refused; whether it was
-/// not.
+/// The same where the log may have only so many bytes, and the folder may be refused; whether it
+/// was not.
 #[must_use]
 pub fn record_within(folder: &Path, numbers: Range<u32>, bytes_max: u64) -> bool {
     let options = RecorderOptions {

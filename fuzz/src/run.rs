@@ -1,5 +1,5 @@
-//! Whole runs, as settings ask for them: whatever packets come, no application has a fault, and each
-//! accounts for every packet.
+//! Whole runs, as settings ask for them: whatever packets come, no application has a fault, and
+//! each accounts for every packet.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use capture::ReadOptions;
 use engine::Stage as _;
 use engine::census::Census;
 use fuzz::input::Input;
-use fuzz::outputs::{Wanted, check};
+use fuzz::outputs::{Form, check};
 use fuzz::place::fresh;
 use fuzz::run::run;
 use fuzz::traffic::{Captures, captures};
@@ -18,12 +18,8 @@ use packet::Source as _;
 use session::run::SessionOutcome;
 
 /// Formats of rows, and how they are read back.
-const FORMATS: [(&str, Wanted); 4] = [
-    ("jsonl", Wanted::JsonLines),
-    ("csv", Wanted::Csv),
-    ("arrow", Wanted::Any),
-    ("parquet", Wanted::Any),
-];
+const FORMATS: [(&str, Form); 4] =
+    [("jsonl", Form::JsonLines), ("csv", Form::Csv), ("arrow", Form::Any), ("parquet", Form::Any)];
 
 /// What one input asks for.
 pub(crate) struct Case {
@@ -267,7 +263,7 @@ pub(crate) fn any_capture(bytes: &[u8]) {
     }
     if let Some(outcome) = run(&settings) {
         for (name, _) in &outcome.closings {
-            check(&output(&folder, name, "csv"), Wanted::Csv);
+            check(&output(&folder, name, "csv"), Form::Csv);
         }
     }
 }

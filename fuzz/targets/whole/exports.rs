@@ -4,16 +4,16 @@
 use std::fs;
 use std::path::Path;
 
-use fuzz::outputs::{Wanted, check};
+use fuzz::outputs::{Form, check};
 
 use super::applications::Case;
 
 /// Forms of records: the format, what is written, and how it is read back.
-const FORMS: [(&str, &str, Wanted); 4] = [
-    ("eve", "records.json", Wanted::JsonLines),
-    ("zeek", "records", Wanted::ZeekLog),
-    ("zeek-json", "records", Wanted::JsonLines),
-    ("ipfix", "records.ipfix", Wanted::Ipfix),
+const FORMS: [(&str, &str, Form); 4] = [
+    ("eve", "records.json", Form::JsonLines),
+    ("zeek", "records", Form::ZeekLog),
+    ("zeek-json", "records", Form::JsonLines),
+    ("ipfix", "records.ipfix", Form::Ipfix),
 ];
 
 pub(crate) fn exports(bytes: &[u8]) {
@@ -39,7 +39,7 @@ pub(crate) fn exports(bytes: &[u8]) {
 }
 
 /// The rows of a file, or of the files of a folder.
-fn rows_below(path: &Path, wanted: Wanted) -> usize {
+fn rows_below(path: &Path, wanted: Form) -> usize {
     match fs::read_dir(path) {
         Ok(entries) => entries.flatten().map(|entry| rows_below(&entry.path(), wanted)).sum(),
         Err(_) => check(path, wanted),

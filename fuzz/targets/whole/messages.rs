@@ -1,5 +1,5 @@
-//! Messages of other processes: requests to a recorder, rows and metrics of sensors, escalations and
-//! answers of workers, and blocks of a kernel's ring.
+//! Messages of other processes: requests to a recorder, rows and metrics of sensors, escalations
+//! and answers of workers, and blocks of a kernel's ring.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;

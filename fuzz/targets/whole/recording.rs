@@ -1,5 +1,5 @@
-//! Packets that are recorded: what the log says of itself is what is found in it, its ledger agrees,
-//! and what is copied out of it is a capture.
+//! Packets that are recorded: what the log says of itself is what is found in it, its ledger
+//! agrees, and what is copied out of it is a capture.
 
 use std::ops::ControlFlow;
 

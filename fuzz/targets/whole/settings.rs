@@ -33,8 +33,8 @@ pub(crate) fn packetlog(bytes: &[u8]) {
 
 static LIST: LazyLock<PathBuf> = LazyLock::new(|| fresh("indicators").join("list.txt"));
 
-/// Of a list of indicators: one byte for its kind, then the file. An address on a line of its own is
-/// found.
+/// Of a list of indicators: one byte for its kind, then the file. An address on a line of its own
+/// is found.
 pub(crate) fn indicators(bytes: &[u8]) {
     let Some((kind, file)) = bytes.split_first() else { return };
     fs::write(&*LIST, file).expect("room for a file");

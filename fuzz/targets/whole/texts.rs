@@ -8,16 +8,16 @@ use std::sync::OnceLock;
 
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use fuzz::input::Input;
-use fuzz::outputs::{Wanted, check};
+use fuzz::outputs::{Form, check};
 use fuzz::place::fresh;
 use fuzz::promises::assert_one_line;
 use sink::{Existing, Format, Writer, recover as recover_rows};
 
-const FORMATS: [(Format, Wanted); 4] = [
-    (Format::Jsonl, Wanted::Any),
-    (Format::Csv, Wanted::Any),
-    (Format::Arrow, Wanted::Any),
-    (Format::Parquet, Wanted::Any),
+const FORMATS: [(Format, Form); 4] = [
+    (Format::Jsonl, Form::Any),
+    (Format::Csv, Form::Any),
+    (Format::Arrow, Form::Any),
+    (Format::Parquet, Form::Any),
 ];
 
 const SCHEMA: Schema = &[

@@ -2,8 +2,8 @@
 
 use super::format::{EscalationBytes, answer_bytes, read_answer, read_rows, size};
 
-/// Reads an escalation. Where it is one: whether its head says how many rows it has, and its bytes as
-/// we would write them.
+/// Reads an escalation. Where it is one: whether its head says how many rows it has, and its bytes
+/// as we would write them.
 #[must_use]
 pub fn read_escalation_again(bytes: &[u8]) -> Option<(bool, Vec<u8>)> {
     let mut rows = Vec::new();
