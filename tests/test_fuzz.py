@@ -1,16 +1,12 @@
-"""The fuzz targets as a product: each is described, its seeds are small, and its runs are kept."""
+"""The fuzz targets as a product: each is described, and has seeds that are small."""
 
-import csv
 import re
 import subprocess
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
 FUZZ = ROOT / "fuzz"
-RESULTS = sorted((ROOT / "bench" / "results").glob("*-fuzz"))
 
 SEED_BYTES_MAX = 16 << 10
 """Of one input: a smoke run of a second is to read all of a target's."""
@@ -71,12 +67,3 @@ def test_each_target_is_described() -> None:
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
     described = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert sorted(set(described)) == sorted(targets())
-
-
-@pytest.mark.parametrize("folder", RESULTS[-1:], ids=lambda folder: folder.name)
-def test_runs_of_each_target_are_kept(folder: Path) -> None:
-    with (folder / "targets.tsv").open(encoding="utf-8", newline="") as lines:
-        kept = {row["target"]: row for row in csv.DictReader(lines, delimiter="\t")}
-    assert sorted(kept) == sorted(targets())
-    fewest = min(int(row["executions"]) for name, row in kept.items() if name != "canary")
-    assert fewest > 0

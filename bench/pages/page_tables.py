@@ -8,7 +8,6 @@ import page_ages
 import page_cca
 import page_cca_levels
 import page_devices
-import page_fuzz
 import page_l4s
 import page_marking
 import page_memory
@@ -191,7 +190,6 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "l4s-verdict": plain(page_marking.verdict),
     "names-tshark": plain(page_read_names.agreement),
     "names-speed": plain(page_read_names.speed),
-    "fuzz-targets": plain(page_fuzz.targets),
     "video-models": plain(page_video.models),
     "video-foreign": plain(page_video.foreign),
     "services-worth": plain(page_services.worth),
