@@ -45,6 +45,8 @@ def rows(before: Mapping[str, Mapping[str, str]]) -> Iterator[dict[str, str | in
             for column, stat in sums.items():
                 row[column] = str(round(int(row[column]) + number(text, stat)))
             row["edges"], row["inputs"] = end.groups()
+            # So that no run is added twice.
+            log.unlink()
         yield row
 
 
