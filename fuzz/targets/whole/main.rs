@@ -63,5 +63,5 @@ static CHOSEN: LazyLock<Target> = LazyLock::new(|| {
 });
 
 fuzz_target!(|bytes: &[u8]| {
-    CHOSEN(bytes);
+    (*CHOSEN)(bytes);
 });
