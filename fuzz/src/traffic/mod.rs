@@ -4,8 +4,8 @@
 //!
 //! Input: packets, each with a byte of what it is (below), one of its flow and tunnel, and one of
 //! how time goes on (its lower half a step of [`STEPS`], its upper half how many); then what the
-//! packet needs. The upper bits of the first byte: 0x80 the capture has it cut, 0x40 it is missing at the
-//! second tap. Where the input ends, zeros follow.
+//! packet needs. The upper bits of the first byte: 0x80 the capture has it cut, 0x40 it is
+//! missing at the second tap. Where the input ends, zeros follow.
 
 mod frame;
 mod payload;
