@@ -238,13 +238,13 @@ reproduce: ## a row of docs/reproduction.md again (FIGURE=ID, FULL=1, PLAN=1); a
 	@.venv/bin/python bench/reproduce/reproduce.py $(FIGURE) $(if $(FULL),--full) \
 		$(if $(PLAN),--plan) $(if $(COMPARE),--compare) $(if $(ONLY),--only '$(ONLY)')
 
-fuzz-smoke: ## every fuzz target for a second; part of make test
+fuzz-smoke: ## every fuzz target for a second, with AddressSanitizer; part of make test
 	@bash tools/setup.sh test
 	bash tools/fuzz.sh smoke
 
-fuzz: ## every fuzz target for ten minutes (SECONDS=n for less or more)
+fuzz: ## the fuzz targets for HOURS=n hours of processor time, 8 if none are given
 	@bash tools/setup.sh test
-	bash tools/fuzz.sh long $(if $(filter command line,$(origin SECONDS)),$(SECONDS),600)
+	bash tools/fuzz.sh long $(or $(HOURS),8)
 
 capture: build ## make the capture that ships anew (root; Linux network namespaces)
 	$(WIRELENS) testbed check demo --install

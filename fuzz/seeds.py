@@ -32,6 +32,7 @@ from seeds_mirrored import (
     udp,
 )  # fmt: skip
 from seeds_names import name_seeds
+from seeds_whole import capture_seeds, whole_seeds
 
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / "testdata" / "demo.pcapng"
@@ -579,7 +580,7 @@ def main() -> None:
     of_frames = (header_seeds(frames), file_seeds(frames), other_seeds(frames))
     of_frames = (*of_frames, cascade_seeds(frames), packetlog_seeds(frames), model_seeds(frames))
     of_none = (packetlog_side_seeds(), flow_seeds(), tree_seeds(), cca_seeds(), name_seeds())
-    for seeds in (*of_frames, *of_none):
+    for seeds in (*of_frames, *of_none, whole_seeds(), capture_seeds(HERE / "seeds")):
         for target, name, data in seeds:
             if (target, data) in written or not data:
                 continue

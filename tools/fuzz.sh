@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
-# Runs the fuzz targets: every [[bin]] of fuzz/Cargo.toml, which is the one list.
+# Runs the fuzz targets: fuzz/Cargo.toml is the one list, each [[bin]] of it, and of the program
+# `whole` the names in [package.metadata.targets].
 #
-#   bash tools/fuzz.sh smoke              each for a second; part of make test
-#   bash tools/fuzz.sh long [SECONDS]     each for ten minutes, or so many seconds
+#   bash tools/fuzz.sh smoke              each for a second, with AddressSanitizer; part of make test
+#   bash tools/fuzz.sh long [HOURS]       all of them for so many hours of processor time, 8 if none
+#                                         are given; goes on from the inputs of earlier runs
+#   bash tools/fuzz.sh list               the names of all targets
 #   bash tools/fuzz.sh minimise [TARGET…]  leaves out seeds that reach nothing that others do not
 #
 # A target's seeds lie in fuzz/seeds/TARGET/. The target `canary` holds a planted
 # fault: it must be found, or a silence of the others means nothing.
-# Stable Rust suffices: the compiler adds the coverage marks by options of LLVM's.
+# Stable Rust suffices: the compiler adds the coverage marks by options of LLVM's. AddressSanitizer
+# is an option of nightly compilers. A stable one has the same code, and its library where the
+# sanitizer works, and takes the option when it is asked to (RUSTC_BOOTSTRAP).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,6 +20,8 @@ readonly SMOKE_SECONDS=${FUZZ_SMOKE_SECONDS:-1}
 readonly CANARY_SECONDS=60
 readonly INPUT_SECONDS_MAX=10
 readonly MEMORY_MIB_MAX=1024
+# AddressSanitizer keeps memory that was freed for a while.
+readonly MEMORY_ASAN_MIB_MAX=3072
 
 fail() {
   printf 'fuzz: %s\n' "$*" >&2
@@ -22,6 +29,14 @@ fail() {
 }
 
 host() { rustc -vV | sed -n 's/^host: //p'; }
+
+has_asan() {
+  compgen -G "$(rustc --print sysroot)/lib/rustlib/$(host)/lib/librustc-*_rt.asan.a" >/dev/null
+}
+
+# Where a build is: with AddressSanitizer in a folder of its own.
+folder() { printf 'fuzz/target%s' "${FUZZ_ASAN:+/asan}"; }
+release() { printf '%s/%s/release' "$(folder)" "$(host)"; }
 
 build() {
   local marks=(
@@ -33,18 +48,29 @@ build() {
     -Cdebug-assertions=on -Ccodegen-units=1
     --cfg=fuzzing
   )
+  if [ -n "${FUZZ_ASAN:-}" ]; then
+    marks+=(-Zsanitizer=address)
+    export RUSTC_BOOTSTRAP=1
+  fi
   # With a named target, build scripts stay free of the marks.
   RUSTFLAGS="${marks[*]}" cargo build --quiet --release --locked \
-    --manifest-path fuzz/Cargo.toml --target-dir fuzz/target --target "$(host)"
+    --manifest-path fuzz/Cargo.toml --target-dir "$(folder)" --target "$(host)"
+  local name
+  for name in $(targets whole); do
+    ln -sf whole "$(release)/$name"
+  done
 }
 
+# The targets of all programs, or of `whole` alone.
 targets() {
   cargo metadata --format-version 1 --no-deps --locked --manifest-path fuzz/Cargo.toml |
     python3 -c 'import json, sys
 for package in json.load(sys.stdin)["packages"]:
-    for target in package["targets"]:
-        if "bin" in target["kind"]:
-            print(target["name"])'
+    many = package["metadata"]["targets"]
+    bins = [target["name"] for target in package["targets"] if "bin" in target["kind"]]
+    chosen = sys.argv[1:] or bins
+    for name in chosen:
+        print("\n".join(many.get(name, [name])))' "$@"
 }
 
 # A parser that no target names is one that nobody throws bytes at.
@@ -59,12 +85,15 @@ check_parsers() {
 
 # run_target NAME SECONDS: new inputs go to fuzz/corpus, a failing one to fuzz/artifacts.
 run_target() {
-  local name=$1 seconds=$2 seeds=()
+  local name=$1 seconds=$2 seeds=() memory=$MEMORY_MIB_MAX
+  [ -n "${FUZZ_ASAN:-}" ] && memory=$MEMORY_ASAN_MIB_MAX
   mkdir -p "fuzz/corpus/$name" "fuzz/artifacts/$name"
   [ -d "fuzz/seeds/$name" ] && seeds=("fuzz/seeds/$name")
-  "fuzz/target/$(host)/release/$name" -max_total_time="$seconds" -timeout="$INPUT_SECONDS_MAX" \
-    -rss_limit_mb="$MEMORY_MIB_MAX" -artifact_prefix="fuzz/artifacts/$name/" \
-    -print_final_stats=1 "fuzz/corpus/$name" "${seeds[@]}"
+  # Leaks are none of AddressSanitizer's: schemas live as long as the process.
+  ASAN_OPTIONS=detect_leaks=0 "$(release)/$name" -max_total_time="$seconds" \
+    -timeout="$INPUT_SECONDS_MAX" -rss_limit_mb="$memory" -detect_leaks=0 \
+    -artifact_prefix="fuzz/artifacts/$name/" -print_final_stats=1 \
+    "fuzz/corpus/$name" "${seeds[@]}"
 }
 
 # The fault must be found as one: a canary that cannot even start has found nothing.
@@ -78,19 +107,25 @@ check_canary() {
   printf 'fuzz: canary: planted fault found, as it should be\n'
 }
 
+# fuzz_one NAME SECONDS: one target; its log ends with the seconds of processor time.
+fuzz_one() {
+  local name=$1 seconds=$2 log run_count
+  log=fuzz/target/$name.log
+  local TIMEFORMAT='stat::processor_seconds: %U %S'
+  if ! { time run_target "$name" "$seconds"; } >"$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    fail "$name failed; the input lies in fuzz/artifacts/$name/, the whole log in $log"
+  fi
+  if grep -m 1 '^skipped: ' "$log" | sed "s/^/fuzz: $name: /"; then return; fi
+  run_count=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  printf 'fuzz: %s: %s inputs, no fault\n' "$name" "$run_count"
+}
+
+# All targets, as many at a time as there are cores.
 fuzz_all() {
-  local seconds=$1 name log run_count
-  for name in $(targets); do
-    [ "$name" = canary ] && continue
-    log=fuzz/target/$name.log
-    if ! run_target "$name" "$seconds" >"$log" 2>&1; then
-      tail -n 30 "$log" >&2
-      fail "$name failed; the input lies in fuzz/artifacts/$name/, the whole log in $log"
-    fi
-    if grep -m 1 '^skipped: ' "$log" | sed "s/^/fuzz: $name: /"; then continue; fi
-    run_count=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-    printf 'fuzz: %s: %s inputs, no fault\n' "$name" "$run_count"
-  done
+  targets | grep -vx canary |
+    xargs -P "$(nproc)" -I NAME bash tools/fuzz.sh one NAME "$1" ||
+    fail "a target failed; what it said is above"
 }
 
 # Seeds without a name of their own stay where they reach something that no other seed reaches:
@@ -107,7 +142,7 @@ minimise() {
     done
     # A merge misses what a run reaches by chance, such as the order of a hash map: once more.
     for _ in 1 2 3; do
-      "fuzz/target/$(host)/release/$name" -merge=1 -timeout="$INPUT_SECONDS_MAX" \
+      "$(release)/$name" -merge=1 -timeout="$INPUT_SECONDS_MAX" \
         -rss_limit_mb="$MEMORY_MIB_MAX" "$kept" "$seeds" >"fuzz/target/$name.merge.log" 2>&1 ||
         fail "$name: seeds cannot be merged; see fuzz/target/$name.merge.log"
     done
@@ -121,23 +156,37 @@ minimise() {
   done
 }
 
-mode=${1:-}
-case "$mode" in
-  minimise) ;;
-  smoke) seconds=$SMOKE_SECONDS ;;
-  long) seconds=${2:-600} ;;
-  *) fail "usage: bash tools/fuzz.sh smoke|long [SECONDS]|minimise [TARGET…] (seen: ${1:-nothing})" ;;
-esac
+usage() {
+  fail "usage: bash tools/fuzz.sh smoke|long [HOURS]|list|minimise [TARGET…] (seen: $*)"
+}
+
 [ -f fuzz/Cargo.toml ] || fail "fuzz/Cargo.toml: not found; the list of targets is wanted there"
-check_parsers
-if [ "$mode" = minimise ]; then
-  shift
-  build
-  mapfile -t all < <(targets)
-  if [ $# -eq 0 ]; then set -- "${all[@]}"; fi
-  minimise "$@"
-  exit
-fi
-build
-check_canary
-fuzz_all "$seconds"
+case "${1:-nothing}" in
+  smoke)
+    if has_asan; then export FUZZ_ASAN=1; else printf 'fuzz: no AddressSanitizer in this Rust\n'; fi
+    check_parsers
+    build
+    check_canary
+    fuzz_all "$SMOKE_SECONDS"
+    ;;
+  long)
+    count=$(targets | wc -l)
+    seconds=$(python3 -c 'import sys; print(max(1, int(float(sys.argv[1]) * 3600 / int(sys.argv[2]))))' \
+      "${2:-8}" "$count") || usage "$@"
+    check_parsers
+    build
+    check_canary
+    printf 'fuzz: %s targets, each for %s s, %s at a time\n' "$count" "$seconds" "$(nproc)"
+    fuzz_all "$seconds"
+    ;;
+  list) targets ;;
+  one) fuzz_one "$2" "$3" ;;
+  minimise)
+    shift
+    build
+    mapfile -t all < <(targets)
+    if [ $# -eq 0 ]; then set -- "${all[@]}"; fi
+    minimise "$@"
+    ;;
+  *) usage "$@" ;;
+esac

@@ -34,6 +34,26 @@ pub fn as_file<'a>(bytes: &'a [u8], wanted: Magic, prefix: &[(usize, &[u8])]) ->
     Cow::Owned(file)
 }
 
+/// The frames of a file that has no damage.
+///
+/// # Panics
+/// Where it has.
+#[must_use]
+pub fn frame_count(bytes: &[u8]) -> u64 {
+    let (mut decoder, mut at) = Decoder::new(bytes).expect("the head of a file");
+    let mut count = 0;
+    loop {
+        match decoder.next(&bytes[at..]) {
+            Ok((item, len)) => {
+                count += u64::from(matches!(item, Item::Frame(_)));
+                at += len;
+            }
+            Err(Stop::NeedMore(_)) if at == bytes.len() => return count,
+            Err(stop) => panic!("at {at}: {stop:?}"),
+        }
+    }
+}
+
 /// Decodes a whole file, in pieces, and in two parts, and looks for records.
 pub fn check_file(bytes: &[u8]) {
     let (decoder, start) = match Decoder::new(bytes) {

@@ -11,6 +11,8 @@
 
 mod central;
 mod escalation;
+#[cfg(feature = "fuzzed")]
+pub mod fuzzed;
 mod link;
 mod message;
 mod metrics;

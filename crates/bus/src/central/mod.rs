@@ -4,6 +4,8 @@
 //! they come. Nothing is acknowledged and nothing is kept at the broker: what is read is known by
 //! the numbers of rows, so that each row is taken once, also after the broker was away.
 
+#[cfg(feature = "fuzzed")]
+pub(crate) mod fuzzed;
 mod joins;
 mod progress;
 mod receive;

@@ -80,6 +80,11 @@ pub(super) struct SensorSums {
     pub dropped: u64,
 }
 
+/// Adds what a sensor reports, which may be any number.
+fn add(sum: &mut u64, reported: u64) {
+    *sum = sum.saturating_add(reported);
+}
+
 impl Sensor {
     fn new(run: &str, heard: Duration) -> Self {
         let (run, tables) = (run.to_owned(), BTreeMap::new());
@@ -88,8 +93,9 @@ impl Sensor {
     }
 
     fn missing(&self) -> u64 {
+        // Numbers of rows are a sensor's to choose, also those of which no sum is one.
         let of_tables = self.tables.values().map(|(progress, _)| progress.missing());
-        self.missing_before + of_tables.sum::<u64>()
+        of_tables.fold(self.missing_before, u64::saturating_add)
     }
 
     fn progress(&mut self, head: &Head, now: Duration) -> &mut Progress {
@@ -97,7 +103,7 @@ impl Sensor {
         if self.tables.len() >= TABLES_MAX && !self.tables.contains_key(&key) {
             let oldest = self.tables.iter().min_by_key(|(_, (_, heard))| *heard);
             if let Some((oldest, (progress, _))) = oldest {
-                self.missing_before += progress.missing();
+                self.missing_before = self.missing_before.saturating_add(progress.missing());
                 let oldest = oldest.clone();
                 self.tables.remove(&oldest);
             }
@@ -124,9 +130,9 @@ impl Metrics {
             let value = value as u64;
             let is_of = |name: &str| count.get("application").and_then(Json::as_str) == Some(name);
             match count.get("name").and_then(Json::as_str) {
-                Some("packets_received") if is_of("run") => metrics.received += value,
-                Some("packets_dropped") if is_of("run") => metrics.dropped += value,
-                Some("rows_lost") if is_of("nats") => metrics.rows_lost += value,
+                Some("packets_received") if is_of("run") => add(&mut metrics.received, value),
+                Some("packets_dropped") if is_of("run") => add(&mut metrics.dropped, value),
+                Some("rows_lost") if is_of("nats") => add(&mut metrics.rows_lost, value),
                 _ => {}
             }
         }
@@ -176,7 +182,7 @@ impl Sensors {
     pub(super) fn take(&mut self, head: &Head, now: Duration) -> Option<Vec<std::ops::Range<u64>>> {
         let sensor = self.hear(&head.sensor, &head.run, now)?;
         let unseen = sensor.progress(head, now).take(head.rows.clone());
-        sensor.rows += unseen.iter().map(|rows| rows.end - rows.start).sum::<u64>();
+        add(&mut sensor.rows, unseen.iter().map(|rows| rows.end - rows.start).sum());
         Some(unseen)
     }
 
@@ -232,10 +238,10 @@ impl Sensors {
         let mut sums = SensorSums { known: self.all.len() as u64, ..SensorSums::default() };
         for sensor in self.all.values() {
             sums.silent += u64::from(sensor.is_silent);
-            sums.missing += sensor.missing();
+            add(&mut sums.missing, sensor.missing());
             let metrics = sensor.metrics.unwrap_or_default();
-            sums.received += metrics.received;
-            sums.dropped += metrics.dropped;
+            add(&mut sums.received, metrics.received);
+            add(&mut sums.dropped, metrics.dropped);
         }
         sums
     }
@@ -340,6 +346,29 @@ mod tests {
         for text in ["", "{}", "[]", "{\"version\":2}", "{\"version\":1,\"time_ns\":1}"] {
             assert_eq!(Metrics::read(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn sums_of_what_sensors_report_end_at_the_largest_number() {
+        let store = Store::new();
+        let mut sensors = sensors(&store);
+        let text = br#"{"version":1,"sensor":"a","run":"1","time_ns":5,"counts":[
+            {"application":"run","name":"packets_received","value":1.8e19},
+            {"application":"run","name":"packets_received","value":1.8e19}]}"#;
+        let (_, _, metrics) = Metrics::read(text).unwrap();
+        assert_eq!(metrics.received, u64::MAX);
+        for name in ["a", "b"] {
+            assert!(sensors.take_metrics(name, "1", metrics, Duration::ZERO));
+        }
+        // Gaps as wide as numbers of rows can be, in more tables than are followed.
+        let last = 1 << 62;
+        for run in 0..TABLES_MAX + 8 {
+            for rows in [0..1, last - 1..last] {
+                sensors.take(&head("c", &format!("{run:04}"), rows), Duration::ZERO).unwrap();
+            }
+        }
+        let sums = sensors.sums();
+        assert_eq!((sums.received, sums.missing), (u64::MAX, u64::MAX));
     }
 
     #[test]

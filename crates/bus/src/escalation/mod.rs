@@ -7,6 +7,8 @@
 //! subjects and bytes.
 
 mod format;
+#[cfg(feature = "fuzzed")]
+pub(crate) mod fuzzed;
 mod sensor;
 mod tally;
 mod worker;

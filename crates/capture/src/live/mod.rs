@@ -17,6 +17,8 @@
 
 mod error;
 mod frame;
+#[cfg(feature = "fuzzed")]
+pub mod fuzzed;
 mod link;
 mod options;
 mod program;

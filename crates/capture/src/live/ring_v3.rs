@@ -75,7 +75,7 @@ impl BlockReader {
         (self.block, 1)
     }
 
-    fn walk(&mut self, block: &mut [u8], taker: &mut Taker<'_>) {
+    pub(super) fn walk(&mut self, block: &mut [u8], taker: &mut Taker<'_>) {
         if !self.is_begun {
             self.is_begun = true;
             let header = block.first_chunk::<BLOCK_HEADER_LEN>();

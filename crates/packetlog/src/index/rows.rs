@@ -55,6 +55,13 @@ impl ClassRow {
         }
     }
 
+    /// What rows say together. Those of a file are its own, also where they are no recorder's.
+    pub(crate) fn total(rows: &[Self]) -> Self {
+        let mut total = Self::default();
+        rows.iter().for_each(|row| total.add(row));
+        total
+    }
+
     /// What is more here than in `other`.
     pub(crate) const fn minus(mut self, other: &Self) -> Self {
         self.seen_packets = self.seen_packets.saturating_sub(other.seen_packets);
@@ -144,5 +151,22 @@ pub(crate) fn add_row(rows: &mut Vec<ClassRow>, more: &ClassRow) {
 pub(crate) fn add_rows(rows: &mut Vec<ClassRow>, more: &[ClassRow]) {
     for row in more {
         add_row(rows, row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_of_rows_that_someone_else_wrote_ends_at_the_largest_number() {
+        let row = |class, packets| ClassRow {
+            class,
+            stored_packets: packets,
+            kept_bytes: 1 << 63,
+            ..ClassRow::default()
+        };
+        let total = ClassRow::total(&[row(0, 3), row(1, 4), row(2, 0)]);
+        assert_eq!((total.stored_packets, total.kept_bytes), (7, u64::MAX));
     }
 }

@@ -166,7 +166,7 @@ impl Writer {
         let rows: Vec<ClassRow> =
             rows.iter().copied().filter(|row| row.stored_packets > 0).collect();
         self.state.count_unwritten(cause, &rows);
-        let packets = rows.iter().map(|row| row.stored_packets).sum();
+        let packets = ClassRow::total(&rows).stored_packets;
         self.book.lose_for(cause, packets);
         for row in &rows {
             let name = self.book.name(row.class);

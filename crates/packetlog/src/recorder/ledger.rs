@@ -161,8 +161,7 @@ impl Writer {
         if !self.ledger.journal.state().files.contains_key(&file) {
             return;
         }
-        let packets = rows.iter().map(|row| row.stored_packets).sum();
-        let bytes = rows.iter().map(|row| row.kept_bytes).sum();
+        let ClassRow { stored_packets: packets, kept_bytes: bytes, .. } = ClassRow::total(rows);
         self.record(&Entry::Delete { file, cause, packets, bytes });
         self.ledger.has_deleted = true;
     }

@@ -139,7 +139,7 @@ impl RecorderState {
     /// Packets lost for any cause.
     #[must_use]
     pub fn lost_total(&self) -> u64 {
-        Cause::ALL.iter().map(|&cause| self.lost(cause)).sum()
+        Cause::ALL.iter().fold(0, |sum, &cause| sum.saturating_add(self.lost(cause)))
     }
 
     /// What was acknowledged of each stream, by priority.
@@ -200,7 +200,7 @@ impl RecorderState {
     }
 
     pub(super) fn count_unwritten(&self, cause: Cause, rows: &[ClassRow]) {
-        let packets = rows.iter().map(|row| row.stored_packets).sum();
+        let packets = ClassRow::total(rows).stored_packets;
         self.count_lost(cause, packets);
         Self::add(&self.packets_unwritten, packets);
         if let Ok(mut sums) = self.unwritten.lock() {

@@ -213,6 +213,43 @@ fn a_ledger_rewritten_with_right_hashes_is_found_by_an_anchor_alone() {
     assert_eq!(report.findings, [Finding::Truncated(later)]);
 }
 
+/// Records with numbers and hashes that are right, whatever they say.
+fn sealed(contents: &[String]) -> Vec<String> {
+    let (mut lines, mut before) = (Vec::new(), [0; 32]);
+    for (number, content) in (1..).zip(contents) {
+        let line = format!("{{\"n\":{number},{content}");
+        let hash = blake3::Hasher::new().update(&before).update(line.as_bytes()).finalize();
+        before = *hash.as_bytes();
+        lines.push(format!("{line},\"hash\":\"{hash}\"}}"));
+    }
+    lines
+}
+
+#[test]
+fn sums_of_a_ledger_that_someone_else_wrote_end_at_the_largest_number() {
+    let folder = tempfile::tempdir().unwrap();
+    record(small_files(folder.path()), 0..5000);
+    let lines = lines(folder.path());
+    let content =
+        |line: &str| line.split_once(',').unwrap().1.rsplit_once(",\"hash").unwrap().0.to_owned();
+    let mut contents = vec![content(&lines[0])];
+    for file in files(folder.path(), ".pcapng").iter().take(2) {
+        let file = file.file_stem().unwrap().to_str().unwrap();
+        contents.push(format!(
+            "\"earlier\":{{\"file\":\"{file}\",\"chunks\":{0},\"end\":{0},\"packets\":{0}}}",
+            u64::MAX
+        ));
+    }
+    assert_eq!(contents.len(), 3);
+    set_lines(folder.path(), &sealed(&contents));
+    let report = verify(folder.path(), &[]).unwrap();
+    assert_eq!(report.records.map(|(first, head)| (first, head.number)), Some((1, 3)));
+    assert_eq!(report.chunks_earlier, u64::MAX);
+    assert_eq!(report.findings.len(), 2, "{report:?}");
+    record(small_files(folder.path()), 5000..5010);
+    assert!(!verify(folder.path(), &[]).unwrap().findings.is_empty());
+}
+
 #[test]
 fn what_the_recorder_deletes_for_room_is_recorded_and_no_finding() {
     let folder = tempfile::tempdir().unwrap();
