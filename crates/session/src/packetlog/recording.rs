@@ -170,16 +170,12 @@ impl Recording {
         let (drift, reasons) = (judge.drift(), judge.reason_tally());
         let wake = Arc::new(Wake::new(clock));
         let state = recorder.state();
-        let book = Book {
-            recorder,
-            state: Arc::clone(&state),
-            progress: Arc::clone(&progress),
-            wake: Arc::clone(&wake),
-            stop: control.flag(),
-            last: Seen::default(),
-        };
-        let pipeline = Pipeline::new(judge, book, switch, seed);
-        let pipeline = pipeline.with_hindsight(hindsight);
+        let (stop, last) = (control.flag(), Seen::default());
+        let (progress_seen, waking) = (Arc::clone(&progress), Arc::clone(&wake));
+        let kept = Arc::clone(&state);
+        let book =
+            Book { recorder, state: kept, progress: progress_seen, wake: waking, stop, last };
+        let pipeline = Pipeline::new(judge, book, switch, seed).with_hindsight(hindsight);
         let writer = log::Watcher::new(Arc::clone(&state), reasons, &files, kernel.clone());
         let watched = DeskInputs {
             switch: halves,
@@ -195,9 +191,7 @@ impl Recording {
         let socket = Socket::listen(&folder, Arc::clone(&desk))?;
         let manager = Managing::start(Arc::clone(&desk), wake, clock);
         desk.event("begin", json!({"mode": mode, "model": model_name}));
-        for simulate in drills.names() {
-            desk.event("drill", json!({"simulate": simulate}));
-        }
+        drills.names().iter().for_each(|drill| desk.event("drill", json!({"simulate": drill})));
         Ok(Self {
             pipeline,
             kernel,

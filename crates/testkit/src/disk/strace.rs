@@ -54,12 +54,11 @@ impl Reader<'_> {
         match name {
             "openat" => self.open(at(0), at(1), at(2), result),
             "lseek" => drop(self.places.insert(descriptor(at(0)), number(result))),
-            "write" | "writev" if ["1", "2"].contains(&descriptor(at(0)).as_str()) => {
-                if descriptor(at(0)) == "1" {
-                    let text = String::from_utf8_lossy(&quoted(arguments)).into_owned();
-                    self.made.push(Operation::Said(text));
-                }
+            "write" | "writev" if descriptor(at(0)) == "1" => {
+                let text = String::from_utf8_lossy(&quoted(arguments)).into_owned();
+                self.made.push(Operation::Said(text));
             }
+            "write" | "writev" if descriptor(at(0)) == "2" => {}
             "write" | "writev" => {
                 let Some(path) = self.open_file(at(0)) else { return };
                 let bytes = quoted(arguments);
