@@ -1,5 +1,5 @@
-"""What a deletion in a full packet log waits for: account and ledger on the disk before the file goes,
-and the names of the folder with `--sync`.
+"""What a deletion in a full packet log waits for: account and ledger on the disk before the file
+goes, and the names of the folder with `--sync`.
 
     .venv/bin/python bench/speed/packetlog/deletions.py CAPTURE SCRATCH [--output FOLDER]
 

@@ -1,5 +1,5 @@
-//! An array of a BPF program, mapped into this process: what is written here the program reads at
-//! once, without a call into the kernel, which a process in a jail may not make.
+//! An array of a BPF program, mapped into this process: what is written here the program reads
+//! immediately, without a call into the kernel, which a process in a jail may not make.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};

@@ -2,7 +2,7 @@
 //!
 //! What is cut is cut for all who listen on the interface, and for the machine itself: it is for
 //! interfaces that carry mirrored traffic alone. The program is held by this process: when it ends,
-//! however it does, packets come whole again. It takes Linux 6.6.
+//! however it does, packets come as they are. It takes Linux 6.6.
 
 use std::fmt;
 use std::os::fd::AsFd as _;
@@ -21,7 +21,7 @@ use crate::sys::shared_array::SharedArray;
 /// Built from the source next to it by `make bpf`.
 const OBJECT: &[u8] = include_bytes_aligned!("../../bpf/cut.bpf.o");
 
-/// Classes that the program tells apart at most.
+/// Classes that the program distinguishes at most.
 pub const CUT_CLASSES_MAX: usize = 8;
 /// Hosts and flows are kept apart by so many kinds of keys.
 const KEYS: u32 = 3;

@@ -18,8 +18,6 @@ use crate::args::{InputArguments, LiveArguments, OutputArguments, OutputFormat, 
 
 /// Folder of a log, unless another is given.
 const FOLDER: &str = "packetlog";
-/// The model that ships for user space.
-pub(super) const MODEL: &str = "packetlog";
 
 /// Arguments of `wirelens packetlog`.
 #[derive(Debug, Args)]
@@ -96,7 +94,7 @@ pub struct RecordArguments {
     #[arg(short = 'o', long = "output", value_name = "DIR", default_value = FOLDER)]
     pub folder: PathBuf,
     /// Folder of a model of `wirelens train packetlog`, or the name of a shipped model
-    #[arg(short = 'm', long, value_name = "DIR", default_value = MODEL)]
+    #[arg(short = 'm', long, value_name = "DIR", default_value = "packetlog")]
     pub model: PathBuf,
     /// Thresholds for this site: a file of `wirelens packetlog calibrate`, of the same model
     #[arg(long, value_name = "FILE.json")]

@@ -2,15 +2,13 @@
 
 use std::path::Path;
 
-use capture::live::LiveSource;
 use files::FileMode;
 use session::packetlog::settings::Settings;
-use session::packetlog::{
-    Ask, KERNEL_MODEL, Offload, PacketModel, Packetlog, ReadError, read_calibration, read_model,
-};
+use session::packetlog::{Ask, Offload, PacketModel, Packetlog, ReadError};
+use session::packetlog::{offloads_line, read_calibration, read_model};
 use session::reading::OpenSources;
 
-use super::args::{MODEL, RecordArguments};
+use super::args::RecordArguments;
 use crate::alone::{self, Sources, Ways};
 use crate::asked;
 use crate::failure::{Failure, Status};
@@ -41,7 +39,9 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
     }
     let (ways, quiet) = (Ways::default(), arguments.input.quiet);
     let last = |opened: &OpenSources| {
-        tell_offloads(opened, quiet);
+        if let Some(line) = offloads_line(opened).filter(|_| !quiet) {
+            eprintln!("{line}");
+        }
         Ok(())
     };
     let finished = alone::run_after(packetlog, ways, typed, inputs, opened, last)?;
@@ -52,11 +52,7 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
 fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
     let settings = Settings::read(arguments.settings.as_deref())?;
     let offload = arguments.offload.as_ref().map(|_| Offload::xdp(arguments.mirror)).transpose()?;
-    let name = match offload {
-        // What the usual one reads the kernel does not have.
-        Some(_) if arguments.model.as_os_str() == MODEL => Path::new(KERNEL_MODEL),
-        _ => &arguments.model,
-    };
+    let name = Offload::model(offload, &arguments.model);
     let model = model(name)?;
     let calibration = arguments.calibration.as_deref();
     let calibration = calibration.map(|path| read_calibration(path, &model)).transpose();
@@ -82,22 +78,4 @@ pub(crate) fn model(asked: &Path) -> Result<PacketModel, Failure> {
         ReadError::Model(error) => error.into(),
         ReadError::File(_) => Failure::error(error),
     })
-}
-
-/// Says that frames of several packets will come, and what becomes of them.
-fn tell_offloads(opened: &OpenSources, quiet: bool) {
-    let OpenSources::Live(sources) = opened else { return };
-    if quiet {
-        return;
-    }
-    if let Some(name) = sources.first().map(LiveSource::name) {
-        let offloads = capture::sys::interfaces::offloads(name).unwrap_or_default();
-        if !offloads.is_empty() {
-            let on = offloads.join(", ");
-            eprintln!(
-                "{name}: offloads are on ({on}), so one frame may hold many packets; it is \
-                 classified as those packets, and stored as one"
-            );
-        }
-    }
 }

@@ -10,7 +10,7 @@ use super::forest::{IntegerForest, NO_ROW};
 use super::{IntegerError, IntegerModel};
 use crate::features::{Column, Key, SumColumn};
 
-/// Classes that a program in the kernel tells apart at most.
+/// Classes that a program in the kernel distinguishes at most.
 pub const CLASSES_MAX: usize = 8;
 const TREES_MAX: usize = 32;
 const DEPTH_MAX: u32 = 16;

@@ -178,7 +178,7 @@ fn delete_stray(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// How closely a file is looked at.
+/// How closely a file is inspected.
 #[derive(Clone, Copy)]
 struct Depth {
     is_thorough: bool,

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout)]
 
 mod account;
+mod boots;
 mod compact;
 mod compressing;
 mod crafted;

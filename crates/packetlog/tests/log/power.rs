@@ -142,7 +142,10 @@ fn at_every_operation(test: &str, way: Way) {
     let cuts: u64 = std::env::var(CUTS).map_or(2, |text| text.parse().unwrap());
     let count = recording.operations().len();
     assert!(count > 100 && recording.said(count).contains("acknowledged 1"), "{count}");
-    let is_deletion = |operation: &&Operation| matches!(operation, Operation::Remove(path) if path.to_string_lossy().ends_with(".pcapng"));
+    let is_deletion = |operation: &&Operation| match operation {
+        Operation::Remove(path) => path.to_string_lossy().ends_with(".pcapng"),
+        _ => false,
+    };
     let deletions = recording.operations().iter().filter(is_deletion).count();
     assert_eq!(deletions > 0, options.keep_bytes_max.is_some(), "{deletions}");
     let (mut states, mut lost) = (0, 0);

@@ -103,12 +103,8 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
         },
     ];
     let others = broker(&counts).into_iter().chain(sensors(&counts)).chain(worker(&counts));
-    let checks = checks
-        .into_iter()
-        .chain(drill(&state.drills))
-        .chain(stored(state.history.as_ref()))
-        .chain(others);
-    let checks: Vec<_> = checks.collect();
+    let of_run = drill(&state.drills).into_iter().chain(stored(state.history.as_ref()));
+    let checks: Vec<_> = checks.into_iter().chain(of_run).chain(others).collect();
     let is_well = checks.iter().all(|check| check.status == "ok");
     #[allow(clippy::cast_precision_loss)]
     let uptime_s = ((app.facts.now_ns)() - app.started_ns) as f64 / 1e9;

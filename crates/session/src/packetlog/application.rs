@@ -20,6 +20,7 @@ use crate::application::{
     Application, Closing, Counting, Opening, Refusal, Site, Wants, Watcher, Watchers,
 };
 use crate::done::RunTotals;
+use crate::reading::OpenSources;
 use crate::rules::{Act, Following};
 use crate::written;
 
@@ -205,6 +206,21 @@ impl Application for Packetlog {
         let watching = Watching { recording, rules, gives, steered, control, key };
         Ok(Watchers { counting: Some(counting), ..watching.into() })
     }
+}
+
+/// Says that frames of several packets will come, and what becomes of them.
+#[must_use]
+pub fn offloads_line(opened: &OpenSources) -> Option<String> {
+    let OpenSources::Live(sources) = opened else { return None };
+    let name = sources.first()?.name();
+    let offloads = capture::sys::interfaces::offloads(name).unwrap_or_default();
+    (!offloads.is_empty()).then(|| {
+        format!(
+            "{name}: offloads are on ({}), so one frame may hold many packets; it is classified as \
+             those packets, and stored as one",
+            offloads.join(", ")
+        )
+    })
 }
 
 /// The lens: packets are judged with their flows at hand, and kept as rules say.

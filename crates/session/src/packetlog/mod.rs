@@ -34,7 +34,7 @@ use std::sync::Arc;
 use model::sums::sha256;
 use packetlog::Model;
 
-pub use application::{Packetlog, RecordSettings};
+pub use application::{Packetlog, RecordSettings, offloads_line};
 pub use calibrate::{
     CalibrateSettings, CalibrationReport, Calibrator, ModeVolume, parse_budget,
     parse_calibration_time,
@@ -44,8 +44,6 @@ pub use files::{Direct, Encoding, FileSettings, Notes, WhenFull};
 pub use hindsight::{HINDSIGHT_BYTES, HindsightSettings, Reach};
 pub use listed::{HOSTS, Listed, Listing, SESSIONS};
 pub use named::flow_named;
-#[cfg(all(target_os = "linux", feature = "tap"))]
-pub use offload::KERNEL_MODEL;
 pub use offload::Offload;
 pub use recording::Ask;
 pub use simulate::{

@@ -1,6 +1,7 @@
 //! Classes and cuts in the kernel, where the driver hands packets over: `--offload xdp`.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +20,7 @@ use super::judging::Judging;
 use super::{Ask, LogError};
 
 /// The model that ships for it.
-pub const KERNEL_MODEL: &str = "packetlog-kernel";
+const KERNEL_MODEL: &str = "packetlog-kernel";
 
 /// Where packets are classified and cut, if not in user space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,13 +45,22 @@ impl Offload {
         Ok(Self { secret })
     }
 
+    /// The model that is meant: what the usual one reads the kernel does not have, so that the
+    /// default is then `packetlog-kernel`.
+    #[must_use]
+    pub fn model(asked: Option<Self>, model: &Path) -> &Path {
+        let is_usual = model.as_os_str() == "packetlog";
+        if asked.is_some() && is_usual { Path::new(KERNEL_MODEL) } else { model }
+    }
+
     /// Under which notes are written.
     #[must_use]
     pub const fn secret(self) -> u64 {
         self.secret
     }
 
-    /// Refuses what needs more of a packet than the kernel leaves, or a verdict that it cannot give.
+    /// Refuses what needs more of a packet than the kernel leaves, or a verdict that it cannot
+    /// give.
     ///
     /// # Errors
     /// [`LogError::Usage`], with the names of both.
@@ -60,7 +70,7 @@ impl Offload {
         }
         let beside = |name: &str, why: &str| {
             Err(LogError::usage(format_args!(
-                "--offload with {name}: {why}; leave out one of them"
+                "--offload with {name}: {why}; leave out one of both"
             )))
         };
         if ask.hindsight.time.is_some() {
@@ -148,8 +158,8 @@ impl KernelHalf {
                 format!("{name}: packets are classified and truncated in the driver")
             }
             CutPlace::Stack => format!(
-                "{name}: its driver has no XDP; packets are classified and truncated in the network \
-                 stack, after they were copied once"
+                "{name}: its driver has no XDP; packets are classified and truncated in the \
+                 network stack, after they were copied once"
             ),
         };
         self.places.iter().map(line).collect()
@@ -189,8 +199,8 @@ impl KernelHalf {
             packets => format!("; {packets} truncated by the mode before a change"),
         };
         format!(
-            "in the kernel: {} packets classified, {share:.1} % of their bytes truncated{before}; {} \
-             classified in user space\n",
+            "in the kernel: {} packets classified, {share:.1} % of their bytes truncated{before}; \
+             {} classified in user space\n",
             of(&self.tally.by_kernel),
             of(&self.tally.by_user),
         )
