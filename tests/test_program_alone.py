@@ -51,7 +51,7 @@ def test_a_copied_program_answers_as_with_the_models_folder(alone: Path, name: s
 def test_a_copied_program_records_packets(alone: Path) -> None:
     capture = RUNS / "attacks/lan.pcapng.gz"
     counts = []
-    for model in ("packetlog", MODELS / "packetlog"):
+    for model in ("packetlog", MODELS / "packetlog", "packetlog-kernel"):
         log = alone / f"log-{len(counts)}"
         ran = wirelens("packetlog", "record", "-q", "--seed", "1", "-r", capture,
                        "--model", model, "-o", log, cwd=alone)  # fmt: skip
