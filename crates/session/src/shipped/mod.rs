@@ -257,7 +257,8 @@ mod tests {
         // Of another kind.
         let told = KIND.find("services".as_ref()).unwrap_err().to_string();
         assert!(told.starts_with("services: no shipped model has this name (they are "));
-        assert!(told.contains("(they are packetlog)") && told.contains(KIND.made_by), "{told}");
+        assert!(told.contains("are packetlog, packetlog-kernel)"), "{told}");
+        assert!(told.contains(KIND.made_by), "{told}");
         let file = tempfile::NamedTempFile::new().unwrap();
         let told = KIND.find(file.path()).unwrap_err().to_string();
         assert!(told.ends_with("a model is a folder with model.json in it"), "{told}");
