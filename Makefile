@@ -143,7 +143,6 @@ test-live: python ## the testbed's own runs, traffic in network namespaces; skip
 
 live-tests:
 	@$(call pytest,testbed)
-	@$(MAKE) --no-print-directory soak MINUTES=3 SOAK=target/soak-brief
 
 MINUTES ?= 60
 # Where its rows go.
@@ -238,7 +237,7 @@ reproduce: ## a row of docs/reproduction.md again (FIGURE=ID, FULL=1, PLAN=1); a
 	@.venv/bin/python bench/reproduce/reproduce.py $(FIGURE) $(if $(FULL),--full) \
 		$(if $(PLAN),--plan) $(if $(COMPARE),--compare) $(if $(ONLY),--only '$(ONLY)')
 
-fuzz-smoke: ## every fuzz target for a second, with AddressSanitizer; part of make test
+fuzz-smoke: ## every parser's fuzz target for a second (FUZZ_WHOLE=1: whole commands, FUZZ_ASAN=1: AddressSanitizer); part of make test
 	@bash tools/setup.sh test
 	bash tools/fuzz.sh smoke
 

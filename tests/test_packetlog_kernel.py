@@ -115,7 +115,7 @@ def test_a_mode_that_keeps_more_is_in_force_in_the_kernel_before_it_is_confirmed
     operator = [("default", "log-all", "operator"), ("log-all", "default", "operator")]
     assert switches(log) == operator
     assert all(event["took_us"] < 250_000 for event in events(log) if event["event"] == "mode")
-    assert kernel["truncated_bytes"] == 200 * PAYLOAD and kernel["truncated_before_change"] == 0
+    assert kernel["truncated_bytes"] == 200 * PAYLOAD
     assert query(log, "-w", tmp_path / "all.pcapng") == 300
     lengths = shown(tmp_path / "all.pcapng", "frame.cap_len")
     assert (lengths.count(str(HEADERS)), lengths.count(str(WHOLE))) == (200, 100)
@@ -158,6 +158,7 @@ REFUSALS = {
     "with a model of states": ((*KERNEL, "--model", "STATES"), "try --model packetlog-kernel"),
     "with a snaplen": ((*KERNEL, "-s", "96"), "cannot be used with"),
     "with a filter": ((*KERNEL, "-f", "udp"), "cannot be used with"),
+    "with copies left out": ((*KERNEL, "--drop-duplicates"), "cannot be used with"),
     "another place": (("--offload", "tc", "--mirror"), "possible values: xdp"),
     "a mirror without an offload": (("--mirror",), "--offload"),
 }
@@ -185,5 +186,14 @@ def test_an_interface_with_another_program_is_refused_with_its_reason(
         words = ("packetlog", "record", "-i", "wl0", "-o", tmp_path / "two", "--model", model)
         ran = wirelens(*words, *KERNEL)
         assert ran.status == 1 and "wl0" in ran.stderr and "--offload xdp" in ran.stderr, ran.stderr
-        assert "xdp" in link_facts("wl0")
+        assert "xdp" in link_facts("wl0") and not (tmp_path / "two").exists()
         run.end()
+
+
+def test_all_interfaces_at_a_time_are_refused_before_there_is_a_log(
+    tmp_path: Path, model: Path, link: Link
+) -> None:
+    words = ("packetlog", "record", "-i", "any", "-o", tmp_path / "log", "--model", model)
+    ran = wirelens(*words, *KERNEL)
+    assert ran.status != 0 and "one interface by its name" in ran.stderr, ran.stderr
+    assert not (tmp_path / "log").exists()

@@ -117,10 +117,20 @@ def test_losses_of_a_drill_are_shown_as_they_are_counted(link: Link, tmp_path: P
             with urllib.request.urlopen(f"{address}metrics", timeout=10) as answer:
                 return int(parsed(answer.read().decode()).sum(name))
 
-        while counted("wirelens_packets_dropped_total") < 500:
+        def dropped_enough() -> bool:
             link.send(frames)
+            return counted("wirelens_packets_dropped_total") >= 500
+
+        def settled() -> bool:
+            names = [f"wirelens_packets_{name}_total" for name in ("dropped", "received")]
+            before = [counted(name) for name in names]
+            time.sleep(0.5)
+            return before == [counted(name) for name in names]
+
+        wait_until(dropped_enough, "the kernel drops", 40.0)
         link.settle()
         wait_until(lambda: counted("wirelens_flows_packets_processed_total") > 0, "it reads on")
+        wait_until(settled, "nothing comes any more", 20.0)
         dropped = counted("wirelens_packets_dropped_total")
         received = counted("wirelens_packets_received_total")
         for view in ("overview", "health"):

@@ -2,7 +2,8 @@
 # Runs the fuzz targets: fuzz/Cargo.toml is the one list, each [[bin]] of it, and of the program
 # `whole` the names in [package.metadata.targets].
 #
-#   bash tools/fuzz.sh smoke              each for a second, with AddressSanitizer; part of make test
+#   bash tools/fuzz.sh smoke              each parser for a second; part of make test. FUZZ_ASAN=1:
+#                                         with AddressSanitizer; FUZZ_WHOLE=1: whole commands as well
 #   bash tools/fuzz.sh long [HOURS]       all of them for so many hours of processor time, 8 if none
 #                                         are given; goes on from the inputs of earlier runs
 #   bash tools/fuzz.sh list               the names of all targets
@@ -53,22 +54,29 @@ build() {
     export RUSTC_BOOTSTRAP=1
   fi
   # With a named target, build scripts stay free of the marks.
-  RUSTFLAGS="${marks[*]}" cargo build --quiet --release --locked \
+  local bins=(--bins) name
+  if [ -n "${FUZZ_PARSERS:-}" ]; then
+    bins=()
+    for name in $(targets); do bins+=(--bin "$name"); done
+  fi
+  RUSTFLAGS="${marks[*]}" cargo build --quiet --release --locked "${bins[@]}" \
     --manifest-path fuzz/Cargo.toml --target-dir "$(folder)" --target "$(host)"
-  local name
+  [ -z "${FUZZ_PARSERS:-}" ] || return 0
   for name in $(targets whole); do
     ln -sf whole "$(release)/$name"
   done
 }
 
-# The targets of all programs, or of `whole` alone.
+# The targets of all programs, or of `whole` alone; with FUZZ_PARSERS of all but `whole`, which takes
+# all crates and so as long to build as everything else together.
 targets() {
   cargo metadata --format-version 1 --no-deps --locked --manifest-path fuzz/Cargo.toml |
-    python3 -c 'import json, sys
+    python3 -c 'import json, os, sys
 for package in json.load(sys.stdin)["packages"]:
     many = package["metadata"]["targets"]
     bins = [target["name"] for target in package["targets"] if "bin" in target["kind"]]
-    chosen = sys.argv[1:] or bins
+    parsers = [name for name in bins if name != "whole"]
+    chosen = sys.argv[1:] or (parsers if os.environ.get("FUZZ_PARSERS") else bins)
     for name in chosen:
         print("\n".join(many.get(name, [name])))' "$@"
 }
@@ -163,7 +171,8 @@ usage() {
 [ -f fuzz/Cargo.toml ] || fail "fuzz/Cargo.toml: not found; the list of targets is wanted there"
 case "${1:-nothing}" in
   smoke)
-    if has_asan; then export FUZZ_ASAN=1; else printf 'fuzz: no AddressSanitizer in this Rust\n'; fi
+    if [ -z "${FUZZ_WHOLE:-}" ]; then export FUZZ_PARSERS=1; fi
+    if [ -n "${FUZZ_ASAN:-}" ] && ! has_asan; then fail 'no AddressSanitizer in this Rust'; fi
     check_parsers
     build
     check_canary

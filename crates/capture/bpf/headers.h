@@ -288,6 +288,10 @@ static __always_inline enum count read_headers(const struct control *control,
 		    headers->payload_at + IPV6_LEN + ip_len > wire_len)
 			return COUNT_OTHER_HEADER;
 		headers->protocol = ip->next_header;
+		/* Hop by hop, routing, fragment, authentication, destination options. */
+		if (headers->protocol == 0 || headers->protocol == 43 || headers->protocol == 44 ||
+		    headers->protocol == 51 || headers->protocol == 60)
+			return COUNT_OTHER_HEADER;
 		headers->is_ipv6 = 1;
 		headers->ecn = network[1] >> 4 & 3;
 		headers->dont_fragment = -1;

@@ -26,6 +26,7 @@ pub struct CutNote {
 
 /// Where the note begins, behind an Ethernet header.
 const NOTE_AT: usize = 14;
+const SECRET_LEN: usize = 8;
 /// Bytes of a VLAN tag, which a capture may put between the note and the frame.
 const TAG_LEN: usize = 4;
 
@@ -52,14 +53,25 @@ impl CutNote {
         })
     }
 
+    /// Leaves no note in front of a frame that has none: what is there may be of an earlier frame.
+    pub fn clear_before(bytes: &mut [u8], frame: usize) {
+        for start in [Self::LEN, Self::LEN - TAG_LEN].iter().map(|len| frame.checked_sub(*len)) {
+            let secret = start.map(|start| start + NOTE_AT..start + NOTE_AT + SECRET_LEN);
+            if let Some(secret) = secret.and_then(|secret| bytes.get_mut(secret)) {
+                secret.fill(0);
+            }
+        }
+    }
+
     /// That of a packet of which a capture left it in front of the frame's bytes.
     #[inline]
     #[must_use]
     pub fn before(record: &Record, batch: &Batch<'_>, secret: u64) -> Option<Self> {
         let at = |start: usize| Self::read(batch.bytes.get(start..)?.first_chunk()?, secret);
-        let start = (record.offset as usize).checked_sub(Self::LEN)?;
+        let frame = record.offset as usize;
+        let plain = frame.checked_sub(Self::LEN).and_then(at);
         // A tag that a card took out was put back since, and took its room from the note's end.
-        at(start).or_else(|| at(start + TAG_LEN))
+        plain.or_else(|| frame.checked_sub(Self::LEN - TAG_LEN).and_then(at))
     }
 }
 
@@ -109,5 +121,11 @@ mod tests {
         };
         assert!(found(48).is_some() && found(44).is_some());
         assert!(found(47).is_none() && found(0).is_none() && found(u32::MAX).is_none());
+        let mut cleared = bytes.clone();
+        CutNote::clear_before(&mut cleared, 48);
+        let record = Record { offset: 48, captured_len: 60, ..Record::default() };
+        assert_eq!(CutNote::before(&record, &batch(&cleared), 7), None);
+        assert_eq!(cleared[48..], bytes[48..]);
+        CutNote::clear_before(&mut cleared, 3);
     }
 }

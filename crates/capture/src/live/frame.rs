@@ -83,6 +83,8 @@ impl Taker<'_> {
             start += CutNote::LEN;
             captured_len -= CutNote::LEN as u32;
             wire_len = note.wire_len.max(captured_len);
+        } else if self.cut_secret.is_some() {
+            CutNote::clear_before(area, start);
         }
         if link == LinkType::ETHERNET
             && let Some(tag) = tag

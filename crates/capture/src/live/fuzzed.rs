@@ -12,8 +12,14 @@ pub fn block_records(block: &mut [u8], link: LinkType, snaplen: u32) -> Vec<Reco
     let mut records = vec![Record::default(); BATCH_LEN_MAX];
     let origin = Origin::One(link);
     let dissect = DissectOptions::default();
-    let slots = records.iter_mut();
-    let mut taker = Taker { slots, snaplen, dissect, origin: &origin, captured_bytes: 0 };
+    let mut taker = Taker {
+        slots: records.iter_mut(),
+        snaplen,
+        dissect,
+        origin: &origin,
+        cut_secret: Some(0),
+        captured_bytes: 0,
+    };
     BlockReader::default().walk(block, &mut taker);
     let left = taker.slots.len();
     records.truncate(BATCH_LEN_MAX - left);

@@ -188,7 +188,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 }
 
 /// An error and its causes; the verifier's words, where there are any, fill pages.
-fn in_one_line(error: &(dyn Error + 'static)) -> String {
+pub(super) fn in_one_line(error: &(dyn Error + 'static)) -> String {
     let mut words: Vec<String> = Vec::new();
     for line in
         causes(error).filter_map(|error| error.to_string().lines().next().map(str::to_owned))

@@ -13,7 +13,7 @@ use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, TestRun as _, TestRunOptions, include_bytes_aligned};
 use packet::{CutNote, HashSeed, Span};
 
-use super::attach::{Attaching, MISSING, TapError};
+use super::attach::{Attaching, MISSING, TapError, in_one_line};
 use crate::sys::clock;
 use crate::sys::interfaces;
 use crate::sys::shared_array::SharedArray;
@@ -65,12 +65,12 @@ pub struct CutTable {
 }
 
 /// Where the program runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CutPlace {
     /// In the driver.
     Driver,
-    /// In the network stack, since the driver has no place for it: a packet is copied first.
-    Stack,
+    /// In the network stack, since the driver refuses it for this reason: a packet is copied first.
+    Stack(String),
 }
 
 /// The outcome of packets that came to the program.
@@ -160,11 +160,11 @@ impl PacketCutter {
         let mut attaching = || -> Result<CutPlace, Attaching> {
             interfaces::index(device)?;
             let program = program(&mut self.ebpf)?;
-            if program.attach(device, XdpMode::Driver).is_ok() {
+            let Err(refusal) = program.attach(device, XdpMode::Driver) else {
                 return Ok(CutPlace::Driver);
-            }
+            };
             program.attach(device, XdpMode::Skb)?;
-            Ok(CutPlace::Stack)
+            Ok(CutPlace::Stack(in_one_line(&refusal)))
         };
         attaching().map_err(|error| error.named(device))
     }

@@ -120,7 +120,7 @@ pub struct RecordArguments {
     /// Classify and truncate packets in the kernel, for interfaces that receive mirrored traffic
     /// alone; the default model is then packetlog-kernel
     #[arg(long, value_name = "HOW", value_parser = ["xdp"], requires = "interface")]
-    #[arg(conflicts_with_all = ["read", "snaplen", "filter", "expression"])]
+    #[arg(conflicts_with_all = ["read", "snaplen", "filter", "expression", "drop_duplicates"])]
     pub offload: Option<String>,
     /// The interface receives mirrored traffic alone: what is truncated there reaches no one else
     #[arg(long, requires = "offload")]

@@ -17,8 +17,6 @@ pub struct VerdictTally {
     pub by_kernel: AtomicU64,
     /// User space: the program leaves some kinds of packets alone.
     pub by_user: AtomicU64,
-    /// Those of the kernel's that were cut by a table other than the latest.
-    pub cut_before: AtomicU64,
 }
 
 /// Reads verdicts, and judges packets that have none.
@@ -30,7 +28,6 @@ pub struct KernelVerdicts {
     whole: IntegerClassifier,
     judged_whole: Vec<PacketVerdict>,
     counts: ClassifierCounts,
-    generation: u32,
     tally: Arc<VerdictTally>,
 }
 
@@ -43,7 +40,6 @@ impl KernelVerdicts {
             whole: IntegerClassifier::new(model, seed),
             judged_whole: Vec::new(),
             counts: ClassifierCounts::default(),
-            generation: 0,
             tally: Arc::default(),
         }
     }
@@ -66,20 +62,13 @@ impl KernelVerdicts {
         }
         self.whole.judge(&Batch { records, tick: None, ..*batch }, &mut self.judged_whole);
     }
-
-    /// Whether an earlier table cut it, now that a later one was seen.
-    fn is_cut_before(&mut self, generation: u32) -> bool {
-        self.generation = self.generation.max(generation);
-        generation < self.generation
-    }
 }
 
 impl Judge for KernelVerdicts {
     #[allow(clippy::cast_precision_loss)]
     fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
         judged.clear();
-        let (mut begin, mut cut_before) = (0, 0);
-        let mut by_kernel = 0;
+        let (mut begin, mut by_kernel) = (0, 0);
         for (at, frame) in batch.frames().enumerate() {
             let Some(note) = CutNote::before(frame.record, batch, self.secret) else {
                 continue;
@@ -88,7 +77,6 @@ impl Judge for KernelVerdicts {
             judged.append(&mut self.judged_whole);
             begin = at + 1;
             by_kernel += 1;
-            cut_before += u64::from(self.is_cut_before(note.generation));
             judged.push(PacketVerdict {
                 class: note.class,
                 confidence: note.class_weight as f32 / note.all_weight.max(1) as f32,
@@ -109,6 +97,5 @@ impl Judge for KernelVerdicts {
         };
         add(&self.tally.by_kernel, by_kernel);
         add(&self.tally.by_user, judged.len() as u64 - by_kernel);
-        add(&self.tally.cut_before, cut_before);
     }
 }

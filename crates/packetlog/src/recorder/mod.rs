@@ -167,7 +167,8 @@ impl Recorder {
         let folder = options.folder.clone();
         create_folder(&folder, options.access)
             .map_err(|error| RecorderError::Folder { path: folder, error })?;
-        if options.sync {
+        // A head elsewhere would show that all of a log was removed if the disk had not its folder.
+        if options.sync || options.anchor.is_some() {
             // The folder may be new, with some above it; what others own need not be ours to open.
             for above in options.folder.ancestors().skip(1) {
                 let _ = ::files::sync_folder(above);

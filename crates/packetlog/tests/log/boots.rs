@@ -37,16 +37,18 @@ fn what_the_disk_had_not_is_lost_after_a_boot_and_removed_without_one() {
     for (next, is_explained) in [("first", false), ("second", true), ("", false)] {
         let (folder, newest) = cut_off();
         let file = std::fs::File::options().write(true).open(&newest).unwrap();
-        file.set_len(64 << 10).unwrap();
+        file.set_len(file.metadata().unwrap().len() / 2).unwrap();
         let before = numbers(folder.path()).len();
         record(boot(folder.path(), next), 8000..8010);
-        assert_eq!(numbers(folder.path()).len(), before + 10, "{next}");
+        // The start saves the packets of a torn block as well.
+        let left = numbers(folder.path()).len() - 10;
+        assert!(left >= before, "{next}: {left} {before}");
         let report = verify(folder.path(), &[]).unwrap();
         assert_eq!(report.findings.is_empty(), is_explained, "{next}: {report:?}");
         assert_eq!(report.lost.len(), usize::from(is_explained), "{next}: {report:?}");
         if let [lost] = &report.lost[..] {
             assert!(newest.ends_with(format!("{}.pcapng", lost.file)));
-            assert_eq!(before as u64 + lost.packets, 5000, "{lost:?}");
+            assert_eq!(left as u64 + lost.packets, 5000, "{lost:?}");
         }
         // The next boot explains nothing more.
         record(boot(folder.path(), "third"), 8010..8020);

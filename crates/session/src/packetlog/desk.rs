@@ -179,6 +179,8 @@ impl Desk {
 
     /// Looks at the resources, and does what is to be done. `at` is when somebody gave a sign.
     pub fn look(&self, at: Instant) {
+        // A half in the kernel follows a table once the pipeline does.
+        self.switch.in_force();
         let gauges = self.writer.gauges();
         let mut state = self.lock();
         state.mark = self.rates(state.mark, &gauges);

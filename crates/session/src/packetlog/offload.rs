@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use capture::tap::{
     CUT_CLASSES_MAX, CutControl, CutModel, CutPlace, CutTable, PacketCutter, TapError,
 };
-use packet::HashSeed;
 use packet::file::Interface;
+use packet::{HashSeed, LinkType};
 use packetlog::Model;
 use packetlog::integer::verdicts::{KernelVerdicts, VerdictTally};
 use packetlog::integer::{IntegerModel, IntegerOptions};
@@ -112,6 +112,14 @@ impl Offload {
         interfaces: &[Interface],
         granularities: &[Granularity],
     ) -> Result<Judging, LogError> {
+        if interfaces.iter().any(|interface| interface.link != LinkType::ETHERNET) {
+            return Err(LogError::usage("--offload xdp: wanted an Ethernet interface"));
+        }
+        if interfaces.is_empty() {
+            return Err(LogError::usage(
+                "--offload xdp: wanted one interface by its name, -i NAME",
+            ));
+        }
         let integer = Arc::new(integer(model)?);
         let tables = integer.for_kernel().map_err(LogError::usage)?;
         let table = table(1, granularities);
@@ -129,9 +137,6 @@ impl Offload {
         for name in interfaces.iter().map(|interface| interface.name.clone()) {
             let place = cutter.attach(&name).map_err(failed)?;
             places.push((name, place));
-        }
-        if places.is_empty() {
-            return Err(LogError::usage("--offload xdp: wanted an interface, -i NAME"));
         }
         let judge = KernelVerdicts::new(integer, seed, self.secret);
         let tally = judge.tally();
@@ -157,9 +162,9 @@ impl KernelHalf {
             CutPlace::Driver => {
                 format!("{name}: packets are classified and truncated in the driver")
             }
-            CutPlace::Stack => format!(
-                "{name}: its driver has no XDP; packets are classified and truncated in the \
-                 network stack, after they were copied once"
+            CutPlace::Stack(refusal) => format!(
+                "{name}: packets are classified and truncated in the network stack, after they were \
+                 copied once: the driver refuses the program: {refusal}"
             ),
         };
         self.places.iter().map(line).collect()
@@ -184,7 +189,6 @@ impl KernelHalf {
             "refused_keys": counts.refused,
             "received_with_class": of(&self.tally.by_kernel),
             "received_whole": of(&self.tally.by_user),
-            "truncated_before_change": of(&self.tally.cut_before),
         })
     }
 
@@ -194,12 +198,8 @@ impl KernelHalf {
         let counts = self.cutter.control().counts();
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let share = 100.0 * counts.cut_bytes as f64 / counts.bytes.max(1) as f64;
-        let before = match of(&self.tally.cut_before) {
-            0 => String::new(),
-            packets => format!("; {packets} truncated by the mode before a change"),
-        };
         format!(
-            "in the kernel: {} packets classified, {share:.1} % of their bytes truncated{before}; \
+            "in the kernel: {} packets classified, {share:.1} % of their bytes truncated; \
              {} classified in user space\n",
             of(&self.tally.by_kernel),
             of(&self.tally.by_user),
@@ -263,9 +263,11 @@ impl KernelControl for Halves {
         self.switch.in_force()
     }
 
+    /// Settled after it was asked: who hears that it holds asks no more.
     fn holds(&self, generation: u64) -> bool {
+        let holds = self.switch.holds(generation);
         self.settle();
-        self.switch.holds(generation)
+        holds
     }
 }
 

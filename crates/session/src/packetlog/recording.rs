@@ -147,7 +147,8 @@ impl Recording {
         settings.limits.overwrites |= overwrites;
         let table = desk::table(&settings, model.classes(), &mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
-        // A name that cannot be written ends the run before there is a log.
+        // What the kernel refuses, and a name that cannot be written, end the run before there is a log.
+        let judging = Judging::new(offload, &model, seed, calibration, (interfaces, &table))?;
         let named = events.map(|path| Events::append(&path, None, clock, tell)).transpose()?;
         let disk = drills.slow_disk(&control);
         let (mut recorder, recovered) =
@@ -162,7 +163,6 @@ impl Recording {
         let events = named.map_or_else(own, Ok)?;
         let switch = Arc::new(Switch::new(&mode, table.clone()));
         let work = Arc::new(Work::default());
-        let judging = Judging::new(offload, &model, seed, calibration, (interfaces, &table))?;
         let (judge, kernel, halves) = judging.with(Arc::clone(&switch), &table);
         if let Some(tell) = tell_recovered {
             begin_lines(&recovered, kernel.as_deref()).iter().for_each(|line| tell(line));
