@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use capture::live::{self, LiveOptions, LiveSeveral, LiveSource};
 use capture::{ReadOptions, Report};
@@ -17,6 +17,9 @@ use crate::lab::{add_pair, await_running, datagram, in_namespace, ip, send};
 const SLOW: Duration = Duration::from_millis(10);
 
 const SENT: u16 = 8_000;
+
+/// So long a stall may take.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 fn options(latency: live::Latency, socket_count: u16) -> LiveOptions {
     LiveOptions { latency, socket_count, ring_size_bytes: 256 << 10, ..LiveOptions::default() }
@@ -47,6 +50,8 @@ fn sending<T>(interfaces: &[&str], stop: &AtomicBool, read: impl FnOnce() -> T) 
     thread::scope(|scope| {
         scope.spawn(|| {
             interfaces.iter().for_each(|interface| send(interface, &sent()));
+            // What is on its way is let in before.
+            thread::sleep(Duration::from_millis(500));
             stop.store(true, Ordering::Relaxed);
         });
         read()
@@ -145,11 +150,12 @@ fn a_stalled_reader_makes_the_kernel_drop_what_was_asked_for_and_reads_on() {
             let mut count = 0;
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    let frames = sent();
-                    while !stop.load(Ordering::Relaxed) {
+                    let (frames, begun) = (sent(), Instant::now());
+                    while !stop.load(Ordering::Relaxed) && begun.elapsed() < PATIENCE {
                         send("wl0", &frames[..200]);
                         thread::sleep(Duration::from_millis(10));
                     }
+                    stop.store(true, Ordering::Relaxed);
                 });
                 while let Some(batch) = sources[0].next_batch() {
                     count += batch.records.len() as u64;

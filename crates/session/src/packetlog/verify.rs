@@ -57,14 +57,19 @@ pub fn verified_lines(report: &VerifyReport, anchors: &[Head]) -> String {
     for finding in &report.findings {
         let _ = writeln!(text, "{finding}");
     }
+    // A power cut, and who removes a block and then has the machine boot, look alike.
+    let but = match report.lost.iter().map(|lost| lost.packets).sum::<u64>() {
+        0 => String::new(),
+        packets => format!(" but {packets} packets that a power cut is recorded to have taken"),
+    };
     let verdict = match (report.findings.len(), report.anchored) {
         (0, Some(anchored)) => {
             format!(
-                "nothing was changed or removed up to record {}, which is anchored",
+                "nothing was changed or removed{but} up to record {}, which is anchored",
                 anchored.number
             )
         }
-        (0, None) => String::from("nothing was changed or removed, as far as the ledger shows"),
+        (0, None) => format!("nothing was changed or removed{but}, as far as the ledger shows"),
         (1, _) => String::from("1 finding"),
         (count, _) => format!("{count} findings"),
     };
