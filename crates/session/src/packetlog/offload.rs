@@ -163,8 +163,8 @@ impl KernelHalf {
                 format!("{name}: packets are classified and truncated in the driver")
             }
             CutPlace::Stack(refusal) => format!(
-                "{name}: packets are classified and truncated in the network stack, after they were \
-                 copied once: the driver refuses the program: {refusal}"
+                "{name}: packets are classified and truncated in the network stack, after they \
+                 were copied once: the driver refuses the program: {refusal}"
             ),
         };
         self.places.iter().map(line).collect()

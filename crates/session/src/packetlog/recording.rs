@@ -147,7 +147,7 @@ impl Recording {
         settings.limits.overwrites |= overwrites;
         let table = desk::table(&settings, model.classes(), &mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
-        // What the kernel refuses, and a name that cannot be written, end the run before there is a log.
+        // What the kernel refuses, and a name that cannot be written, end it before there is a log.
         let judging = Judging::new(offload, &model, seed, calibration, (interfaces, &table))?;
         let named = events.map(|path| Events::append(&path, None, clock, tell)).transpose()?;
         let disk = drills.slow_disk(&control);
