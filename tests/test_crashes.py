@@ -122,7 +122,7 @@ ROWS = {
     "flows": ["flows", "-q", "-r", "-", "--idle-timeout", "1s"],
     "top": ["top", "-q", "-r", "-", "--by", "source", "--window", "1s"],
 }
-COLUMNS = {"flows": ("src_ip",), "top": ("window_start_ns", "source")}
+COLUMNS = {"flows": ("src_ip",), "top": ("window_start_ns", "src_ip")}
 
 
 def keys(path: Path, command: str) -> list[tuple[str, ...]]:
@@ -150,6 +150,9 @@ def test_rows_of_a_killed_run_are_marked_and_recovered(
         killed(words, tmp_path, 0, partial.name, draws)
         assert not out.exists(), "what is not complete has no name that says so"
         ran = wirelens("recover", partial, "-o", saved, "--force")
+        if "what is recovered stays csv" in ran.stderr:
+            # Of a file without its first bytes the format is not known.
+            continue
         assert ran.status in (0, 1) and "panicked" not in ran.stderr, ran.stderr
         if ran.status == 0:
             found = keys(saved, command)
