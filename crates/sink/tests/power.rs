@@ -6,7 +6,6 @@
 // A test that is skipped says so.
 #![allow(clippy::print_stdout)]
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use engine::columns::{Columns, Field, Kind, Schema, Value};
@@ -64,14 +63,10 @@ fn at_every_operation(test: &str) {
         std::fs::create_dir(&place).unwrap();
         let name = format.to_string();
         let environment = [(FOLDER, place.to_str().unwrap()), (FORMAT, name.as_str())];
-        let program = std::env::current_exe().unwrap();
-        let arguments = ["--exact", test, "--nocapture"];
-        let recording = match Recording::of(&program, &arguments, &environment, &place) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                println!("skipped: strace is not installed");
-                return;
-            }
-            recording => recording.unwrap(),
+        let recording = Recording::of_test(test, &environment, &place).unwrap();
+        let Some(recording) = recording else {
+            println!("skipped: strace is not installed");
+            return;
         };
         let count = recording.operations().len();
         assert!(recording.said(count).contains("complete\n") && count > 50, "{count}");

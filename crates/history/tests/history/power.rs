@@ -1,7 +1,6 @@
 //! A run ends, or the power fails, after any of its operations on the disk.
 
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use testkit::disk::{Cut, Recording};
@@ -57,15 +56,11 @@ fn no_row_is_there_twice_and_none_that_the_disk_had_is_lost() {
     let place = Folder::new("power-recorded");
     fs::create_dir_all(place.path()).unwrap();
     let log = place.path().join("history");
-    let program = std::env::current_exe().unwrap();
     let environment = [(FOLDER, log.to_str().unwrap())];
-    let arguments = ["--exact", TEST, "--nocapture"];
-    let recording = match Recording::of(&program, &arguments, &environment, place.path()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            println!("skipped: strace is not installed");
-            return;
-        }
-        recording => recording.unwrap(),
+    let recording = Recording::of_test(TEST, &environment, place.path()).unwrap();
+    let Some(recording) = recording else {
+        println!("skipped: strace is not installed");
+        return;
     };
     let count = recording.operations().len();
     let synchronised = (0..count).find(|&done| recording.said(done).contains("synchronised"));

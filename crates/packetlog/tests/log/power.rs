@@ -2,7 +2,6 @@
 //! acknowledged is there, the next one starts, and nothing looks like tampering.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use super::lab::*;
 
 /// Says in the child's environment where to record.
 const FOLDER: &str = "WIRELENS_POWER_FOLDER";
-/// Power cuts tried after each operation; set to more by who has the time.
+/// Power cuts tried after each operation; set to more for a longer run.
 const CUTS: &str = "WIRELENS_POWER_CUTS";
 /// Packets of a recording, and how many come between two that are waited for.
 const PACKETS: u32 = 2400;
@@ -128,16 +127,12 @@ fn at_every_operation(test: &str, way: Way) {
     let home = folder();
     let place = home.path().join("disk");
     std::fs::create_dir_all(place.join("heads")).unwrap();
-    let program = std::env::current_exe().unwrap();
     let environment = [(FOLDER, place.to_str().unwrap())];
-    let recording =
-        match Recording::of(&program, &["--exact", test, "--nocapture"], &environment, &place) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                println!("skipped: strace is not installed");
-                return;
-            }
-            recording => recording.unwrap(),
-        };
+    let recording = Recording::of_test(test, &environment, &place).unwrap();
+    let Some(recording) = recording else {
+        println!("skipped: strace is not installed");
+        return;
+    };
     let options = with(&place, way, "");
     let cuts: u64 = std::env::var(CUTS).map_or(2, |text| text.parse().unwrap());
     let count = recording.operations().len();

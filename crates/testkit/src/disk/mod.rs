@@ -79,6 +79,23 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Runs the calling test again as a program of its own, with these variables; nothing where
+    /// there is no strace.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of), but for that.
+    pub fn of_test(
+        name: &str,
+        environment: &[(&str, &str)],
+        folder: &Path,
+    ) -> io::Result<Option<Self>> {
+        let program = std::env::current_exe()?;
+        match Self::of(&program, &["--exact", name, "--nocapture"], environment, folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            recording => recording.map(Some),
+        }
+    }
+
     /// Runs a program to its end and records what it does below a folder that is there. It may have
     /// folders, which the disk has, and no files.
     ///
