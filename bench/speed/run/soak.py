@@ -3,7 +3,7 @@
     .venv/bin/python bench/speed/run/soak.py OUTPUT [--minutes 60] [--rate PACKETS_PER_SECOND]
 
 A pair of interfaces in a network namespace of its own, which ends with this process. Short
-connections with HTTP, DNS and a few transfers are sent again and again. First the rate doubles
+connections with HTTP, DNS and a few transfers are repeated. First the rate doubles
 every few seconds until packets are dropped; the soak runs at half of the highest rate without
 drops. Every second a row is written to soak.jsonl: resident memory, packets, drops by cause, files
 and bytes of the packet log, and how long the page took for what it asks for.
@@ -46,7 +46,7 @@ ROOT = Path(__file__).resolve().parents[3]
 WIRELENS = ROOT / "target/release/wirelens"
 GENERATOR = ROOT / "target/release/examples/live_send"
 PROBE_RATES = (10_000, 20_000, 40_000, 80_000, 160_000, 320_000)
-# Of the traffic, which is sent again and again.
+# Of the traffic, which is repeated.
 CONNECTIONS = 20_000
 TRANSFERS = 20
 TRANSFER_SEGMENTS = 400

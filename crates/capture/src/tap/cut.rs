@@ -98,7 +98,7 @@ pub struct CutCounts {
     pub cut_bytes: u64,
 }
 
-/// A program that cuts, at one interface at most, and its tables.
+/// A program that cuts, at the interfaces that it is attached to, and its tables.
 pub struct PacketCutter {
     ebpf: Ebpf,
     control: Arc<CutControl>,

@@ -108,10 +108,6 @@ impl IntegerModel {
         }
     }
 
-    fn needs(&self, key: Key) -> bool {
-        self.options.main_key() == Some(key) || self.columns.iter().any(|column| column.needs(key))
-    }
-
     /// Of each key two bits: whether a variance of sizes, and one of gaps, is compared.
     fn variances(&self) -> u32 {
         let bit = |column: &Column| match *column {

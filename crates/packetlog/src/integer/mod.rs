@@ -150,6 +150,11 @@ impl IntegerModel {
         }
     }
 
+    /// Whether sums of a key are kept.
+    fn needs(&self, key: Key) -> bool {
+        self.options.main_key() == Some(key) || self.columns.iter().any(|column| column.needs(key))
+    }
+
     /// A packet's value of a column.
     #[inline]
     fn value(&self, column: Column, facts: &Facts, sums: &KeySums, is_back: bool) -> IntegerValue {
@@ -233,11 +238,9 @@ impl IntegerClassifier {
     pub fn new(model: Arc<IntegerModel>, seed: HashSeed) -> Self {
         let options = &model.options;
         let keyless = FeatureOptions { keys: Vec::new(), states: 0, ..options.clone() };
-        let needs = |key| {
-            options.main_key() == Some(key) || model.columns.iter().any(|column| column.needs(key))
-        };
         let sketch = |key| {
-            needs(key).then(|| IntegerSketch::new(options.layers, options.buckets, options.window))
+            let new = || IntegerSketch::new(options.layers, options.buckets, options.window);
+            model.needs(key).then(new)
         };
         Self {
             reader: Features::of(&keyless, &[], seed),

@@ -68,6 +68,14 @@ impl Judging {
         }
     }
 
+    /// A closing line of the half in the kernel, where there is one.
+    pub(super) fn kernel_line(&self) -> String {
+        match self {
+            Self::User(_) => String::new(),
+            Self::Kernel(_, half) => half.line(),
+        }
+    }
+
     pub(super) fn counts(&self) -> ClassifierCounts {
         match self {
             Self::User(judge) => judge.counts(),

@@ -11,6 +11,7 @@ use capture::tap::{
 use packet::file::Interface;
 use packet::{HashSeed, LinkType};
 use packetlog::Model;
+use packetlog::integer::kernel::KernelModel;
 use packetlog::integer::verdicts::{KernelVerdicts, VerdictTally};
 use packetlog::integer::{IntegerModel, IntegerOptions};
 use packetlog::policy::{Granularity, Keep, KernelControl, Switch};
@@ -79,14 +80,15 @@ impl Offload {
         if ask.calibration.is_some() {
             return beside("--calibration", "thresholds are applied to scores in user space");
         }
-        integer(&ask.model).map(|_| ())
+        for_kernel(&ask.model).map(|_| ())
     }
 }
 
-fn integer(model: &Model) -> Result<IntegerModel, LogError> {
+/// The model for what the program leaves alone, and its tables for the program.
+fn for_kernel(model: &Model) -> Result<(IntegerModel, KernelModel), LogError> {
     let integer = IntegerModel::new(model, IntegerOptions::default());
-    let fits = integer.and_then(|integer| integer.for_kernel().map(|_| integer));
-    fits.map_err(|error| {
+    let both = integer.and_then(|integer| Ok((integer.for_kernel()?, integer)));
+    both.map(|(tables, integer)| (integer, tables)).map_err(|error| {
         LogError::usage(format_args!(
             "--offload with this --model: {error}; try --model {KERNEL_MODEL}"
         ))
@@ -120,8 +122,7 @@ impl Offload {
                 "--offload xdp: wanted one interface by its name, -i NAME",
             ));
         }
-        let integer = Arc::new(integer(model)?);
-        let tables = integer.for_kernel().map_err(LogError::usage)?;
+        let (integer, tables) = for_kernel(model)?;
         let table = table(1, granularities);
         let model = CutModel {
             bytes: &tables.bytes,
@@ -134,11 +135,11 @@ impl Offload {
         let failed = |error: TapError| LogError::error(format_args!("--offload xdp: {error}"));
         let mut cutter = PacketCutter::load(&model, &table).map_err(failed)?;
         let mut places = Vec::new();
-        for name in interfaces.iter().map(|interface| interface.name.clone()) {
-            let place = cutter.attach(&name).map_err(failed)?;
-            places.push((name, place));
+        for interface in interfaces {
+            let place = cutter.attach(&interface.name).map_err(failed)?;
+            places.push((interface.name.clone(), place));
         }
-        let judge = KernelVerdicts::new(integer, seed, self.secret);
+        let judge = KernelVerdicts::new(Arc::new(integer), seed, self.secret);
         let tally = judge.tally();
         let half = Arc::new(KernelHalf { cutter, tally, places });
         Ok(Judging::Kernel(Box::new(judge), half))

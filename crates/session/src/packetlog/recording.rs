@@ -85,8 +85,6 @@ pub(super) struct RunOf {
 /// A log that is recorded.
 pub(super) struct Recording {
     pipeline: Pipeline<Judging, Book>,
-    /// Attached for as long as packets come.
-    kernel: Option<Arc<KernelHalf>>,
     drift: Option<Arc<DriftState>>,
     tell_drift: Option<Tell>,
     desk: Arc<Desk>,
@@ -176,7 +174,7 @@ impl Recording {
         let book =
             Book { recorder, state: kept, progress: progress_seen, wake: waking, stop, last };
         let pipeline = Pipeline::new(judge, book, switch, seed).with_hindsight(hindsight);
-        let writer = log::Watcher::new(Arc::clone(&state), reasons, &files, kernel.clone());
+        let writer = log::Watcher::new(Arc::clone(&state), reasons, &files, kernel);
         let watched = DeskInputs {
             switch: halves,
             tally: pipeline.tally(),
@@ -194,7 +192,6 @@ impl Recording {
         drills.names().iter().for_each(|drill| desk.event("drill", json!({"simulate": drill})));
         Ok(Self {
             pipeline,
-            kernel,
             drift,
             tell_drift,
             desk,
@@ -266,17 +263,7 @@ impl Recording {
     /// [`LogError`]: the log could not be finished.
     pub(super) fn finish(self, was_cut: bool) -> Result<RecordingOutcome, LogError> {
         let Self {
-            pipeline,
-            kernel,
-            drift,
-            desk,
-            state,
-            model,
-            folder,
-            manager,
-            socket,
-            overwrites,
-            ..
+            pipeline, drift, desk, state, model, folder, manager, socket, overwrites, ..
         } = self;
         drop(manager);
         drop(socket);
@@ -290,7 +277,7 @@ impl Recording {
         Ok(RecordingOutcome {
             tally,
             counts,
-            kernel_line: kernel.map(|half| half.line()).unwrap_or_default(),
+            kernel_line: judge.kernel_line(),
             drift,
             report,
             model,
