@@ -54,12 +54,9 @@ build() {
     export RUSTC_BOOTSTRAP=1
   fi
   # With a named target, build scripts stay free of the marks.
-  local bins=(--bins) name
-  if [ -n "${FUZZ_PARSERS:-}" ]; then
-    bins=()
-    for name in $(targets); do bins+=(--bin "$name"); done
-  fi
-  RUSTFLAGS="${marks[*]}" cargo build --quiet --release --locked "${bins[@]}" \
+  local features=(--features whole) name
+  [ -z "${FUZZ_PARSERS:-}" ] || features=()
+  RUSTFLAGS="${marks[*]}" cargo build --quiet --release --locked --bins "${features[@]}" \
     --manifest-path fuzz/Cargo.toml --target-dir "$(folder)" --target "$(host)"
   [ -z "${FUZZ_PARSERS:-}" ] || return 0
   for name in $(targets whole); do

@@ -7,9 +7,12 @@ pub mod expression;
 pub mod frames;
 pub mod hostile;
 pub mod input;
+#[cfg(feature = "whole")]
 pub mod outputs;
 pub mod place;
 pub mod promises;
 pub mod recorded;
+#[cfg(feature = "whole")]
 pub mod run;
+pub mod ticks;
 pub mod traffic;

@@ -14,7 +14,7 @@ use packetlog::recorder::{
 use packetlog::{Basis, PacketVerdict};
 
 use crate::place::fresh;
-use crate::run::monotonic;
+use crate::ticks::monotonic;
 
 /// Files of a log, by name.
 pub type Files = Vec<(String, Vec<u8>)>;

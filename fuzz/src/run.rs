@@ -4,8 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use packet::Timestamp;
 use session::Host;
@@ -15,16 +14,9 @@ use session::reading::Inputs;
 use session::run::{Doors, Jail, Plan, RunError, Session, SessionOutcome, read};
 
 use crate::promises::assert_one_line;
+use crate::ticks::monotonic;
 
-/// Time that each look at it takes further by the same, so that runs of one input are alike.
-static TICKS: AtomicU64 = AtomicU64::new(0);
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
-
-/// Time since this process began, by how often it was asked for.
-#[must_use]
-pub fn monotonic() -> Duration {
-    Duration::from_micros(TICKS.fetch_add(1, Ordering::Relaxed))
-}
 
 /// Clocks that say the same in each run of an input.
 pub const CLOCK: Clock = Clock {

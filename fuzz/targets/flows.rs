@@ -32,7 +32,8 @@ fuzz_target!(|bytes: &[u8]| {
     let (ended, counts) = alone;
     assert_eq!(counts.total(), ended.len() as u64);
     assert_eq!(counts.packets, packets.len() as u64);
-    assert_eq!(counts.bytes, packets.iter().map(|packet| u64::from(packet.wire_len)).sum());
+    let bytes: u64 = packets.iter().map(|packet| u64::from(packet.wire_len)).sum();
+    assert_eq!(counts.bytes, bytes);
     let (mut packet_count, mut bytes) = (0, 0);
     for (record, statistics) in &ended {
         packet_count += record.packets_total();

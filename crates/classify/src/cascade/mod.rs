@@ -139,7 +139,7 @@ pub struct Cascade {
 
 impl Model {
     /// Whether it is computed on the device from here on.
-    #[cfg_attr(not(feature = "onnx"), allow(clippy::unnecessary_wraps))]
+    #[cfg_attr(not(feature = "onnx"), allow(clippy::unnecessary_wraps, unused_variables))]
     fn moves_to(&mut self, device: Device) -> Result<bool, String> {
         match self {
             Self::Trees(_) => Ok(false),
