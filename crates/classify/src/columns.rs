@@ -2,7 +2,7 @@
 
 use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use packet::Timestamp;
-use packet::community_id::CommunityId;
+use packet::community_id::CommunityIdText;
 
 use crate::cascade::Cascade;
 use crate::host::HostVerdict;
@@ -162,9 +162,10 @@ pub fn push(
     let protocol = verdict.key.protocol();
     let (label, guess) = (verdict.label.name(cascade), verdict.label.guess(cascade));
     let confidence = Value::F64(verdict.confidence);
+    let id = CommunityIdText::new(&verdict.key, 0);
     let row = [
         verdict.window.map_or(Value::Null, known),
-        Value::Text(&CommunityId(verdict.key)),
+        Value::Str(id.as_str()),
         protocol.name().map_or(Value::Text(&protocol), Value::Str),
         Value::Address(source.address),
         Value::U16(source.port),

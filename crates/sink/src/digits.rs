@@ -1,5 +1,8 @@
 //! Integers as decimal text and bytes as hexadecimal, without the formatting machinery, which costs
-//! more than the digits where every row has a dozen numbers.
+//! more than the digits where every row has a dozen numbers; and floats, of which it costs most,
+//! once where they repeat.
+
+use std::io::Write as _;
 
 /// Digits of the largest: 2⁶⁴ − 1.
 const LEN_MAX: usize = 20;
@@ -20,6 +23,10 @@ const fn pairs() -> [[u8; 2]; 100] {
 /// Appends `value`.
 #[inline]
 pub(crate) fn unsigned(out: &mut Vec<u8>, mut value: u64) {
+    // Most numbers of a flow of a few packets.
+    if value < 10 {
+        return out.push(b'0' + value as u8);
+    }
     let mut digits = [0; LEN_MAX];
     let mut start = LEN_MAX;
     // Two digits a division, from the last to the first.
@@ -30,11 +37,33 @@ pub(crate) fn unsigned(out: &mut Vec<u8>, mut value: u64) {
         digits[start..start + 2].copy_from_slice(&pair);
     }
     // What is left is one digit, or nothing where the last pair took it in.
-    if value > 0 || start == LEN_MAX {
+    if value > 0 {
         start -= 1;
         digits[start] = b'0' + value as u8;
     }
     out.extend_from_slice(&digits[start..]);
+}
+
+/// The text of the float before, which the next one often has: both confidences of a verdict, those
+/// of flows that a model does not distinguish, and means of flows of one packet.
+#[derive(Default)]
+pub(crate) struct FloatText {
+    bits: u64,
+    text: Vec<u8>,
+}
+
+impl FloatText {
+    /// Appends the shortest text that reads back to the same bits. Debug, unlike Display, gives
+    /// large and small floats an exponent.
+    pub(crate) fn append(&mut self, out: &mut Vec<u8>, value: f64) {
+        if self.text.is_empty() || self.bits != value.to_bits() {
+            self.bits = value.to_bits();
+            self.text.clear();
+            // Writing to a vector cannot fail.
+            let _ = write!(self.text, "{value:?}");
+        }
+        out.extend_from_slice(&self.text);
+    }
 }
 
 /// Appends `value`, with its sign where it is negative.
@@ -76,6 +105,14 @@ mod tests {
             [power - 1, power, power + 1].into_iter().for_each(check);
         }
         [u64::MAX, i64::MIN.cast_unsigned(), i64::MAX.cast_unsigned()].into_iter().for_each(check);
+    }
+
+    #[test]
+    fn floats_are_as_displayed_again_and_after_others() {
+        let (mut float, mut out) = (FloatText::default(), Vec::new());
+        let values = [0.0, 0.0, -0.0, 1e300, f64::NAN, f64::NAN, f64::INFINITY, 0.1, 0.1, 0.0];
+        values.into_iter().for_each(|value| float.append(&mut out, value));
+        assert_eq!(out, values.map(|value| format!("{value:?}")).concat().into_bytes());
     }
 
     proptest! {

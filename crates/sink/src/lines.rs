@@ -3,11 +3,12 @@
 
 use std::io::{self, Write};
 
-use engine::columns::{Columns, Schema};
+use engine::columns::{Columns, Schema, Values};
 
 use crate::Format;
 use crate::csv;
-use crate::jsonl::Keys;
+use crate::digits::FloatText;
+use crate::jsonl::{self, Keys};
 
 const BUFFER_LEN_BYTES: usize = 64 * 1024;
 
@@ -16,6 +17,10 @@ pub(crate) struct Lines<W> {
     buffer: Vec<u8>,
     dialect: Dialect,
     at_once: bool,
+    /// Of each column of the rows at hand whether any of its texts is quoted or escaped: they are
+    /// searched together, since what is searched for is rare and each is short.
+    special: Vec<bool>,
+    float: FloatText,
 }
 
 enum Dialect {
@@ -36,14 +41,25 @@ impl<W: Write> Lines<W> {
     }
 
     fn new(io: W, dialect: Dialect, at_once: bool) -> Self {
-        Self { io, buffer: Vec::with_capacity(BUFFER_LEN_BYTES), dialect, at_once }
+        let buffer = Vec::with_capacity(BUFFER_LEN_BYTES);
+        Self { io, buffer, dialect, at_once, special: Vec::new(), float: FloatText::default() }
     }
 
     pub(crate) fn write(&mut self, rows: &Columns) -> io::Result<()> {
+        let is_special = match self.dialect {
+            Dialect::Csv => csv::is_special,
+            Dialect::Jsonl(_) => jsonl::is_special,
+        };
+        self.special.clear();
+        self.special.extend(rows.columns().iter().map(|column| match column.values() {
+            Values::Text(texts) => is_special(texts.bytes()),
+            _ => false,
+        }));
         for row in 0..rows.row_count() {
-            match &self.dialect {
-                Dialect::Csv => csv::row(&mut self.buffer, rows.columns(), row),
-                Dialect::Jsonl(keys) => keys.row(&mut self.buffer, rows.columns(), row),
+            let Self { buffer, dialect, special, float, .. } = self;
+            match dialect {
+                Dialect::Csv => csv::row(buffer, rows.columns(), special, float, row),
+                Dialect::Jsonl(keys) => keys.row(buffer, rows.columns(), special, float, row),
             }
             if self.buffer.len() >= BUFFER_LEN_BYTES {
                 self.drain()?;

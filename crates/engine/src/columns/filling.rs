@@ -77,12 +77,41 @@ impl<'a> Filling<'a> {
 
     /// Small numbers that rows may lack.
     pub fn u16_if_any(&mut self, values: impl Iterator<Item = Option<u16>>) {
-        self.if_any(values.map(|value| value.map(Value::U16)));
+        self.next_if_any(values, |into| match into {
+            Values::U16(into) => Some(into),
+            _ => None,
+        });
     }
 
     /// Stamps that rows may lack.
     pub fn timestamp_ns_if_any(&mut self, values: impl Iterator<Item = Option<i64>>) {
-        self.if_any(values.map(|value| value.map(Value::TimestampNs)));
+        self.next_if_any(values, |into| match into {
+            Values::TimestampNs(into) => Some(into),
+            _ => None,
+        });
+    }
+
+    /// Fills the values of the next column, which rows may lack, where `of_kind` finds its kind.
+    #[inline]
+    fn next_if_any<T: Default>(
+        &mut self,
+        values: impl Iterator<Item = Option<T>>,
+        of_kind: impl FnOnce(&mut Values) -> Option<&mut Vec<T>>,
+    ) {
+        let column = self.columns.columns.get_mut(self.next);
+        let into = column
+            .and_then(|Column { values, presence }| Some((of_kind(values)?, presence.as_mut()?)));
+        match into {
+            Some((into, presence)) => {
+                presence.reserve(self.row_count);
+                into.extend(values.map(|value| {
+                    presence.push(value.is_some());
+                    value.unwrap_or_default()
+                }));
+            }
+            None => drop(self.refused.get_or_insert(self.next)),
+        }
+        self.next += 1;
     }
 
     /// Any values that rows may lack.

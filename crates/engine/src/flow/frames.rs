@@ -212,7 +212,7 @@ impl<K: FromFrames, T: FlowSink<K::State>> Lens for FrameLens<K, T> {
 
     fn on_marked(&mut self, _: FlowMark) {
         if !self.ended.is_empty() {
-            self.ended.sort_by_key(|(record, _)| record.order());
+            FlowRecord::sort(&mut self.ended, |(record, _)| record);
             self.ended.chunks(FLOWS_PER_PIECE).for_each(|flows| self.output.take(flows));
             self.ended.clear();
             // Many end together only after a silence, or where a clock was set.

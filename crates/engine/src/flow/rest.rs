@@ -37,7 +37,7 @@ impl<'a> RemainingFlows<'a> {
     /// [`FlowRecord::order`].
     pub fn in_order(&self, piece_len: usize, mut take: impl FnMut(&[(FlowRecord, FlowSlot)])) {
         let Self { table, end } = *self;
-        let mut places: Vec<(Timestamp, FlowSlot)> = Vec::new();
+        let mut places: Vec<(Timestamp, FlowSlot)> = Vec::with_capacity(table.len());
         table.for_each_live(end, |_, _, _, slot, _| {
             places.extend(table.first(slot).map(|first| (first, slot)));
         });

@@ -24,6 +24,8 @@ pub(crate) struct Nodes {
     test_width: u32,
     /// Words of a row.
     row_words: usize,
+    /// The bits of a row that any tree tests; of others no answer depends.
+    tested: Vec<u32>,
     /// The same trees for many rows together, where they are small.
     slices: Option<Slices>,
 }
@@ -50,7 +52,8 @@ impl Nodes {
         let bit_count = row_words * 32;
         let test_width = bit_count.next_power_of_two().trailing_zeros();
         // A root at 0 would have no index less one.
-        Self { words: vec![LEAF], bases: Vec::new(), test_width, row_words, slices: None }
+        let (words, bases, tested) = (vec![LEAF], Vec::new(), vec![0; row_words]);
+        Self { words, bases, test_width, row_words, tested, slices: None }
     }
 
     /// Adds a tree: for each node, breadth first, the bit that it tests, or nothing for a leaf;
@@ -81,7 +84,11 @@ impl Nodes {
                         self.row_words * 4
                     ));
                 }
-                split_count << self.test_width | bit_in_words(bit)
+                let bit = bit_in_words(bit);
+                if let Some(word) = self.tested.get_mut(bit / 32) {
+                    *word |= 1 << (bit % 32);
+                }
+                split_count << self.test_width | bit
             } else {
                 let leaf = leaves.get(index - split_count).copied().unwrap_or_default();
                 (LEAF | leaf) as usize
@@ -121,13 +128,33 @@ impl Nodes {
         self.words.len() - 1
     }
 
+    /// Whether any split is of this bit of a row's words.
+    #[cfg(test)]
+    pub(super) fn tests(&self, bit: usize) -> bool {
+        let test = (1 << self.test_width) - 1;
+        let mut splits = self.words.iter().filter(|&&word| word & LEAF == 0);
+        splits.any(|word| word & test == bit as u32)
+    }
+
     pub(super) fn size_bytes(&self) -> usize {
-        size_of::<u32>() * (self.words.len() + self.bases.len())
+        size_of::<u32>() * (self.words.len() + self.bases.len() + self.tested.len())
             + self.slices.as_ref().map_or(0, Slices::size_bytes)
     }
 
     pub(super) const fn row_words(&self) -> usize {
         self.row_words
+    }
+
+    /// Whether no tree distinguishes two rows.
+    pub(super) fn are_alike(&self, one: &[u32], other: &[u32]) -> bool {
+        // Some words at a time: rows that differ mostly do so early, and a few words are compared
+        // by one instruction.
+        const WORDS: usize = 8;
+        let [one, other, tested] = [one, other, &self.tested].map(|words| words.chunks(WORDS));
+        one.zip(other).zip(tested).all(|((one, other), tested)| {
+            let words = one.iter().zip(other).zip(tested);
+            words.fold(0, |seen, ((one, other), tested)| seen | (one ^ other) & tested) == 0
+        })
     }
 
     /// Bits of a node that name the tested bit.

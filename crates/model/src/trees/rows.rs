@@ -2,12 +2,19 @@
 
 use super::{Forest, RowError};
 
+/// Rows that a new one is compared with: of a flood, whose flows begin alike, between others.
+const COMPARED: usize = 4;
+
 /// Rows for one forest, in words. Made once and used again, it allocates nothing.
+///
+/// Rows between which no tree distinguishes are kept and scored once, if few others are between
+/// them: in a flood, thousands of flows begin with the same packet but for its addresses.
 #[derive(Clone, Debug)]
 pub struct Rows {
     words: Vec<u32>,
     row_words: usize,
-    count: usize,
+    /// Of each row which of those that are kept it is like.
+    kept: Vec<u32>,
 }
 
 impl Rows {
@@ -15,33 +22,58 @@ impl Rows {
     #[must_use]
     pub fn for_forest(forest: &Forest, capacity: usize) -> Self {
         let row_words = forest.nodes.row_words();
-        Self { words: Vec::with_capacity(row_words * capacity), row_words, count: 0 }
+        let words = Vec::with_capacity(row_words * capacity);
+        Self { words, row_words, kept: Vec::with_capacity(capacity) }
     }
 
     /// How many there are.
     #[must_use]
-    pub const fn len(&self) -> usize {
-        self.count
+    pub fn len(&self) -> usize {
+        self.kept.len()
     }
 
     /// Whether there is none.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.count == 0
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
     }
 
     /// Forgets all of them and keeps the memory.
     pub fn clear(&mut self) {
         self.words.clear();
-        self.count = 0;
+        self.kept.clear();
     }
 
     pub(super) const fn row_words(&self) -> usize {
         self.row_words
     }
 
+    /// The rows that are kept.
     pub(super) fn words(&self) -> &[u32] {
         &self.words
+    }
+
+    /// Copies what was made of each row that is kept, so many values, to all rows like it.
+    pub(super) fn repeat(&self, values: &mut [f64], value_count: usize) {
+        // From the last row to the first: a row is like itself or one before it, of which the
+        // values are then still there.
+        for (row, &kept) in self.kept.iter().enumerate().rev() {
+            let from = kept as usize * value_count;
+            values.copy_within(from..from + value_count, row * value_count);
+        }
+    }
+
+    /// Keeps the row that begins here, unless it is like one of the last.
+    fn keep(&mut self, start: usize, are_alike: impl Fn(&[u32], &[u32]) -> bool) {
+        let (before, row) = self.words.split_at(start);
+        let count = before.len() / self.row_words;
+        let mut last = before.chunks_exact(self.row_words).rev().take(COMPARED);
+        let like = last.position(|before| are_alike(before, row));
+        if like.is_some() {
+            self.words.truncate(start);
+        }
+        let kept = like.map_or(count, |back| count - 1 - back);
+        self.kept.push(u32::try_from(kept).unwrap_or_default());
     }
 }
 
@@ -85,10 +117,10 @@ impl Forest {
             rows.words.push(u32::from_le_bytes(last));
         }
         rows.words.resize(start + rows.row_words, 0);
-        rows.count += 1;
         if let Some(row) = rows.words.get_mut(start..) {
             self.number_tests.put(numbers, row);
         }
+        rows.keep(start, |one, other| self.nodes.are_alike(one, other));
         Ok(())
     }
 }

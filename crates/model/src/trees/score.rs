@@ -90,18 +90,21 @@ impl Forest {
         if scores.len() != wanted {
             return Err(RowError::ScoreCount { seen: scores.len(), wanted });
         }
-        for row in scores.chunks_exact_mut(class_count) {
+        let kept_count = rows.words().len() / self.nodes.row_words();
+        let (kept, _) = scores.split_at_mut(kept_count * class_count);
+        for row in kept.chunks_exact_mut(class_count) {
             row.copy_from_slice(&self.start);
         }
         let path = if path.is_there() { path } else { Path::Portable };
         let mut sliced = None;
         let blocks = rows.words().chunks(self.nodes.row_words() * LANE_COUNT);
-        for (words, scores) in blocks.zip(scores.chunks_mut(class_count * LANE_COUNT)) {
+        for (words, scores) in blocks.zip(kept.chunks_mut(class_count * LANE_COUNT)) {
             self.add_block(path, words, scores, &mut sliced);
         }
-        for row in scores.chunks_exact_mut(class_count) {
+        for row in kept.chunks_exact_mut(class_count) {
             self.finish(row);
         }
+        rows.repeat(scores, class_count);
         Ok(())
     }
 

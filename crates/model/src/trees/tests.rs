@@ -243,23 +243,52 @@ proptest! {
         let mut rows = Rows::for_forest(&forest, row_count);
         let mut wanted = Vec::new();
         let mut alone = Rows::for_forest(&forest, 1);
+        // Some rows come again, as in a flood, a few others after they did.
+        let mut before = VecDeque::from([random_row(&mut dice, &trained)]);
         for _ in 0..row_count {
-            let (records, values, numbers) = random_row(&mut dice, &trained);
-            forest.push_with(&mut rows, &records, &numbers).unwrap();
-            let expected = trained.score(&values);
+            let again = dice.below(12);
+            let made = || random_row(&mut dice, &trained);
+            let row = before.get(again).cloned().unwrap_or_else(made);
+            let (records, values, numbers) = &row;
+            forest.push_with(&mut rows, records, numbers).unwrap();
+            let expected = trained.score(values);
             alone.clear();
-            forest.push_with(&mut alone, &records, &numbers).unwrap();
+            forest.push_with(&mut alone, records, numbers).unwrap();
             for path in Path::ALL {
                 let mut scores = vec![0.0; forest.classes().len()];
                 forest.score_on(path, &alone, &mut scores).unwrap();
                 prop_assert_eq!(bits_of(&scores), bits_of(&expected), "alone, {:?}", path);
             }
             wanted.extend(expected);
+            before.push_front(row);
+            before.truncate(6);
         }
         for path in Path::ALL {
             let mut scores = vec![0.0; wanted.len()];
             forest.score_on(path, &rows, &mut scores).unwrap();
             prop_assert_eq!(bits_of(&scores), bits_of(&wanted), "together, {:?}", path);
+        }
+    }
+
+    #[test]
+    fn rows_that_no_tree_distinguishes_are_kept_once(seed in 1_u64.., row_count in 1_usize..20) {
+        let trained = Trained::random(seed, Layout::default(), 2, 3);
+        let forest = Forest::parse(trained.file().as_bytes()).unwrap();
+        let (records, _, numbers) = random_row(&mut Dice(seed | 1), &trained);
+        let mut rows = Rows::for_forest(&forest, row_count);
+        for _ in 0..row_count {
+            forest.push_with(&mut rows, &records, &numbers).unwrap();
+        }
+        prop_assert_eq!(rows.len(), row_count);
+        prop_assert_eq!(rows.words().len(), rows.row_words());
+        // One bit that trees test, and one that none does, of another row.
+        let bit = |row: &mut Vec<u32>, bit: usize| row[bit / 32] ^= 1 << (bit % 32);
+        let (first, mut other) = (rows.words().to_vec(), rows.words().to_vec());
+        for at in 0..32 * rows.row_words() {
+            bit(&mut other, at);
+            let is_tested = forest.nodes.tests(at);
+            prop_assert_eq!(forest.nodes.are_alike(&first, &other), !is_tested);
+            bit(&mut other, at);
         }
     }
 

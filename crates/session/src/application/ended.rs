@@ -105,7 +105,7 @@ impl<R: EndedRows, T: Fn(&FlowRecord) -> bool> Lens for Watching<R, T> {
     }
 
     fn on_marked(&mut self, _: FlowMark) {
-        self.ended.sort_by_key(|(record, _)| record.order());
+        FlowRecord::sort(&mut self.ended, |(record, _)| record);
         self.out.put(&mut self.ended);
         // Many end together only after a silence, or where a clock was set.
         self.ended.shrink_to(ENDED_PER_PIECE);

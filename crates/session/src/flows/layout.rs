@@ -105,6 +105,9 @@ impl Layout {
     }
 }
 
+/// 45 kB of records.
+const FLOWS_IN_CACHE: usize = 512;
+
 /// Turns flows into columns, piece by piece. Clones number rows together.
 #[derive(Clone)]
 pub(super) struct Rows {
@@ -143,8 +146,11 @@ impl Rows {
         if self.layout.keeps_any() {
             return flows.iter().try_for_each(|(record, kept)| self.push(record, kept));
         }
-        let records = flows.iter().map(|(record, _)| record);
-        row::push_plain(&mut self.columns, self.layout.window, records, &self.captures)
+        // Flows are visited once for each column: so few stay in the processor's caches meanwhile.
+        flows.chunks(FLOWS_IN_CACHE).try_for_each(|flows| {
+            let records = flows.iter().map(|(record, _)| record);
+            row::push_plain(&mut self.columns, self.layout.window, records, &self.captures)
+        })
     }
 
     fn push<S: FlowColumns>(&mut self, record: &FlowRecord, kept: &S) -> Result<(), RowMismatch> {

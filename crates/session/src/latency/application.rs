@@ -336,7 +336,7 @@ impl<R: Rows> Lens for Watching<R> {
     }
 
     fn on_marked(&mut self, _: FlowMark) {
-        self.ended.sort_by_key(|flow| flow.record.order());
+        FlowRecord::sort(&mut self.ended, |flow| &flow.record);
         self.put(false);
     }
 
