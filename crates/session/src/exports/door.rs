@@ -46,7 +46,7 @@ pub struct Door {
 /// What is open.
 enum Open {
     Records { places: Places, time: Option<usize>, turn: Turn, records: Box<dyn Records> },
-    Files(Files),
+    Files(Box<Files>),
     Parts(Box<Parts>),
 }
 
@@ -63,7 +63,8 @@ impl Open {
                 }
                 let existing = if force { Existing::Replace } else { Existing::Refuse };
                 let file = OutputFile::create(path, existing)?;
-                return Ok(Self::Files(Files::create(format, schema, file, export.rotation())?));
+                let files = Files::create(format, schema, file, export.rotation())?;
+                return Ok(Self::Files(Box::new(files)));
             }
         };
         let places = Places::of(schema);
