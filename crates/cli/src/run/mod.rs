@@ -87,6 +87,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
     plan.check_drills().map_err(|message| Failure::usage(format!("--{message}")))?;
+    plan.check_cut().map_err(Failure::usage)?;
     FileMode::ask(plan.run.file_mode.or_else(FileMode::explicit));
     if arguments.test_alerts {
         return alerting::test(&plan.alerts);

@@ -132,6 +132,12 @@ pub trait Application: Send + Sized + 'static {
         None
     }
 
+    /// The secret of a program in the kernel that classifies packets for it, and truncates them
+    /// for everyone.
+    fn cut_secret(&self) -> Option<u64> {
+        None
+    }
+
     /// What it changes outside of this process after its first packet.
     fn acts(&self) -> Acts {
         Acts::default()

@@ -80,6 +80,10 @@ pub trait Ready: Send {
     fn replacement(&self) -> Option<Replacement> {
         None
     }
+    /// As [`Application::cut_secret`].
+    fn cut_secret(&self) -> Option<u64> {
+        None
+    }
     /// As [`Application::escalates`].
     fn escalates(&self) -> bool {
         false
@@ -130,6 +134,10 @@ impl<A: Application> Ready for A {
 
     fn replacement(&self) -> Option<Replacement> {
         Application::replacement(self)
+    }
+
+    fn cut_secret(&self) -> Option<u64> {
+        Application::cut_secret(self)
     }
 
     fn escalates(&self) -> bool {

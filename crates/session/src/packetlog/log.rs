@@ -37,6 +37,11 @@ pub fn create(
     is_live: bool,
     slow: Option<SlowDisk>,
 ) -> Result<(Recorder, RecoveryReport), LogError> {
+    if slow.is_some() && files.direct == Direct::Always {
+        let why = "has no effect on writes around the page cache, which direct = \"always\" asks \
+                   for; leave one of them out";
+        return Err(LogError::usage(format_args!("simulate slow-disk: {why}")));
+    }
     let disk = slow.map(|slow| -> Box<dyn Disk> { Box::new(slow) });
     let classes: Vec<_> = model
         .classes()

@@ -9,6 +9,7 @@ mod besides;
 mod central;
 mod closing;
 mod counted;
+mod cutting;
 mod drilling;
 mod driving;
 mod example;
