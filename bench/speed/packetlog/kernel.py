@@ -1,5 +1,6 @@
-"""What it costs to classify and truncate packets in the kernel, beside user space: `bash
-bench/speed/run.sh --only packetlog-kernel`.
+"""What it costs to classify and truncate packets in the kernel, beside user space.
+
+    .venv/bin/python bench/speed/packetlog/kernel.py --replay CAPTURE --output OUT
 
 Recorders take turns on one end of a veth pair, as in `live_beside.py`, whose link, generator and
 clock these are. Of the program the kernel itself counts runs and their time (`bpf_stats_enabled`);
