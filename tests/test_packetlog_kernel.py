@@ -144,7 +144,7 @@ def test_the_log_of_the_model_that_ships_is_that_of_user_space(tmp_path: Path, l
 REFUSALS = {
     "without a word that it is a mirror": (("--offload", "xdp"), "wanted: mirror as well"),
     "with packets that wait": ((*KERNEL, "--hindsight", "2s"), "--offload with hindsight"),
-    "with a model of states": ((*KERNEL, "--model", "STATES"), "try --model packetlog-kernel"),
+    "with a model of states": ((*KERNEL, "--model", "STATES"), "try packetlog-kernel"),
     "with a snaplen": ((*KERNEL, "-s", "96"), "cannot be used with"),
     "with a filter": ((*KERNEL, "-f", "udp"), "cannot be used with"),
     "with copies left out": ((*KERNEL, "--drop-duplicates"), "cannot be used with"),
