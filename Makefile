@@ -241,7 +241,7 @@ reproduce: ## a row of docs/reproduction.md again (FIGURE=ID, FULL=1, PLAN=1); a
 	@.venv/bin/python bench/reproduce/reproduce.py $(FIGURE) $(if $(FULL),--full) \
 		$(if $(PLAN),--plan) $(if $(COMPARE),--compare) $(if $(ONLY),--only '$(ONLY)')
 
-fuzz-smoke: ## every parser's fuzz target for a second (FUZZ_WHOLE=1: whole commands, FUZZ_ASAN=1: AddressSanitizer); part of make test
+fuzz-smoke: ## every parser's fuzz target for a second (FUZZ_WHOLE=1: whole commands, FUZZ_ASAN=0: without AddressSanitizer); part of make test
 	@bash tools/setup.sh test
 	bash tools/fuzz.sh smoke
 
