@@ -4,6 +4,7 @@ Links are of the tests' own, in network namespaces; see lab.py. Without root the
 """
 
 import csv
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,8 +47,16 @@ def test_other_applications_see_what_was_on_the_wire(link: Link, tmp_path: Path)
         link.send(frames(80) + frames(20, ANOMALOUS))
         seen(tmp_path / "log", 100)
         kernel = status(tmp_path / "log")["log"]["kernel"]
+        words = ("packetlog", "status", "--log", tmp_path / "log", "--format", "prometheus")
+        text = wirelens(*words).stdout.decode()
+        metrics = dict(re.findall(r"^wirelens_packetlog_kernel_(\w+)_total (\d+)", text, re.M))
         ran = live.end()
     assert ran.status == 0, ran.stderr
+    assert metrics == {
+        "packets": str(kernel["seen"]), "classified_packets": "100",
+        "classified_bytes": str(100 * (HEADERS + PAYLOAD)),
+        "truncated_bytes": str(80 * PAYLOAD), "refused_keys": "0",
+    }  # fmt: skip
     assert kernel["classified"] == 100 and kernel["truncated_bytes"] == 80 * PAYLOAD
     rows = list(csv.DictReader((tmp_path / "flows.csv").open()))
     sizes = [int(row["src_bytes"]) for row in rows]
