@@ -34,8 +34,9 @@ struct schedule {
     uint64_t next_ns, interval_ns, sent;
 };
 
-#define INSN(op, dst, src, off_, imm_) \
-    ((struct bpf_insn){.code = (op), .dst_reg = (dst), .src_reg = (src), .off = (off_), .imm = (imm_)})
+#define INSN(op, dst, src, off_, imm_)                                                            \
+    ((struct bpf_insn){                                                                           \
+        .code = (op), .dst_reg = (dst), .src_reg = (src), .off = (off_), .imm = (imm_)})
 #define LOAD(size, dst, src, off) INSN(BPF_LDX | BPF_MEM | (size), dst, src, off, 0)
 #define STORE(size, dst, src, off) INSN(BPF_STX | BPF_MEM | (size), dst, src, off, 0)
 #define MOVE(dst, src) INSN(BPF_ALU64 | BPF_MOV | BPF_X, dst, src, 0, 0)
@@ -164,7 +165,7 @@ int main(int count, char **words) {
     double rate = atof(words[3]), seconds = atof(words[4]);
     static unsigned char frame[2048];
     if (len < HEADERS || len > sizeof(frame) || flows == 0 || (flows & (flows - 1)) || rate < 1) {
-        fputs("storm: wanted 42 to 2048 bytes, a rate, and flows that are a power of two\n", stderr);
+        fputs("storm: wanted 42 to 2048 bytes, a rate, flows that are a power of two\n", stderr);
         return 2;
     }
     make_frame(frame, len);

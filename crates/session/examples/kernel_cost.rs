@@ -1,6 +1,6 @@
 //! What the program in the kernel that classifies packets takes for each of them, in runs of the
-//! kernel's own: `kernel_cost MODEL CAPTURE TIMES`. A line of JSON; `bench/speed/packetlog/kernel.py`
-//! keeps it. Root.
+//! kernel's own: `kernel_cost MODEL CAPTURE TIMES`. A line of JSON, which
+//! `bench/speed/packetlog/kernel.py` keeps. Root.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 use std::error::Error;

@@ -7,7 +7,7 @@ use engine::flow::pass::LabelKind;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::{Acts, Application, Opening, Refusal, Replacement, Site, Wants, Watchers};
+use super::{Application, Opening, Refusal, Replacement, Site, Wants, Watchers};
 use crate::toml_text::{Mistakes, fields_of, read_table};
 
 /// An application in the list.
@@ -88,9 +88,9 @@ pub trait Ready: Send {
     fn escalates(&self) -> bool {
         false
     }
-    /// As [`Application::acts`].
-    fn acts(&self) -> Acts {
-        Acts::default()
+    /// As [`Application::has_maps`].
+    fn has_maps(&self) -> bool {
+        false
     }
     /// As [`Application::open`].
     ///
@@ -144,8 +144,8 @@ impl<A: Application> Ready for A {
         Application::escalates(self)
     }
 
-    fn acts(&self) -> Acts {
-        Application::acts(self)
+    fn has_maps(&self) -> bool {
+        Application::has_maps(self)
     }
 
     fn log_folder(&self) -> Option<&Path> {

@@ -145,7 +145,7 @@ impl Recording {
         let RunOf { tell, tell_recovered, tell_drift, .. } = run;
         let overwrites = files.when_full == WhenFull::Overwrite;
         settings.limits.overwrites |= overwrites;
-        let (model, sha256) = (model.model, model.sha256);
+        let PacketModel { model, sha256 } = model;
         let table = desk::table(&settings, model.classes(), &mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
         // What the kernel refuses, and a name that cannot be written, end it before there is a log.
@@ -172,11 +172,7 @@ impl Recording {
         let (drift, reasons) = (judge.drift(), judge.reason_tally());
         let wake = Arc::new(Wake::new(clock));
         let state = recorder.state();
-        let (stop, last) = (control.flag(), Seen::default());
-        let (progress_seen, waking) = (Arc::clone(&progress), Arc::clone(&wake));
-        let kept = Arc::clone(&state);
-        let book =
-            Book { recorder, state: kept, progress: progress_seen, wake: waking, stop, last };
+        let book = Book::new(recorder, Arc::clone(&progress), Arc::clone(&wake), control.flag());
         let pipeline = Pipeline::new(judge, book, switch, seed).with_hindsight(hindsight);
         let writer = log::Watcher::new(Arc::clone(&state), reasons, &files, kernel);
         let watched = DeskInputs {
@@ -445,6 +441,17 @@ struct Seen {
     lost: u64,
     ring_lost: u64,
     queued: u64,
+}
+
+impl Book {
+    fn new(
+        recorder: Recorder,
+        progress: Arc<Progress>,
+        wake: Arc<Wake>,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        Self { state: recorder.state(), recorder, progress, wake, stop, last: Seen::default() }
+    }
 }
 
 impl Keeper for Book {

@@ -34,7 +34,7 @@ pub use crate::input::InputSettings;
 pub use central::{CentralDoors, CentralRun};
 pub(crate) use counted::count_process;
 pub use example::{USUAL, example};
-pub use jailed::{Acts, Jail, change_user, check_user};
+pub use jailed::{Jail, change_user, check_user};
 pub use outputs::OutputSettings;
 pub use places::RunFolder;
 pub use plan::{AppPlan, NO_FILE, Plan, RunSettings, open_alone, read};
