@@ -92,8 +92,8 @@ pub(crate) enum Entry {
     Synced {
         file: String,
     },
-    /// The disk reported an error when it was to take a file: it may lack any of its chunks, even if
-    /// it is asked again without one.
+    /// The disk reported an error when it was to take a file: it may lack any of its chunks, even
+    /// if it is asked again without one.
     Unsynced {
         file: String,
         cause: String,
