@@ -144,8 +144,8 @@ NOTE = """\
 One recorder at a time, {seconds:g} s of UDP in {flows:,} flows at each rate, {rounds} rounds in
 alternating order; medians. Each has a ring of {ring} MiB and writes to the same disk. *lost* is
 what the interface received and the recorder did not take in; *ns* is processor time of all its
-threads for each packet that arrived. The kernel's thread that delivers packets, the generator and the recorder
-share two processors: the rate that is asked for is not always the rate that arrives."""
+threads for each packet that arrived. The kernel's thread that delivers packets, the generator and
+the recorder share two processors: the rate that is asked for is not always the one that arrives."""
 
 
 def table(runs: list[Run], facts: dict[str, object], seconds: float) -> str:

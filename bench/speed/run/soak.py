@@ -5,8 +5,9 @@
 A pair of interfaces in a network namespace of its own, which ends with this process. Short
 connections with HTTP, DNS and a few transfers are repeated. First the rate doubles
 until packets are dropped, held for 20 s each (4 s before a run of less than ten minutes); the soak
-runs at half of the highest rate without drops. Every second a row is written to soak.jsonl: resident memory, packets, drops by cause, files
-and bytes of the packet log, and how long the page took for what it asks for.
+runs at half of the highest rate without drops. Every second a row is written to soak.jsonl:
+resident memory, packets, drops by cause, files and bytes of the packet log, and how long the page
+took for what it asks for.
 
 It fails (status 1) unless
 

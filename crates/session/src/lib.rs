@@ -15,14 +15,14 @@ pub mod choice;
 pub mod classify;
 pub mod clock;
 pub mod copied;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+mod device_keeper;
 pub mod devices;
 pub mod done;
 pub mod drills;
 pub mod exports;
 pub mod first;
 pub mod flows;
-#[cfg(all(target_os = "linux", feature = "tap"))]
-mod helper;
 pub mod host;
 pub mod in_order;
 mod indicated;
@@ -62,9 +62,9 @@ pub use packet::{duration, when};
 
 pub use host::{Environment, Host};
 
-/// Is the helper of a run that acts, if the arguments of this process are those of one: it changes a
-/// device in place of the run, and puts it back when the run ends. `stdin` is its end of a pair of
-/// sockets.
+/// Is the helper of a run that acts, if the arguments of this process are those of one: it changes
+/// a device in place of the run, and puts it back when the run ends. `stdin` is its end of a pair
+/// of sockets.
 #[cfg(all(target_os = "linux", feature = "tap"))]
 #[must_use]
 pub fn serve_as_helper(
@@ -73,7 +73,7 @@ pub fn serve_as_helper(
 ) -> Option<std::process::ExitCode> {
     let [_, word, chore] = words else { return None };
     let serve = cca::act::helper_of(chore).or_else(|| l4s::helper_of(chore));
-    let serve = serve.filter(|_| word == helper::WORD)?;
+    let serve = serve.filter(|_| word == device_keeper::WORD)?;
     jail::ignore_ends();
     let stream = stdin.as_fd().try_clone_to_owned();
     Some(stream.map_or(std::process::ExitCode::FAILURE, |stream| serve(stream.into())))

@@ -13,12 +13,12 @@ use packet::EcnControl;
 use super::follower::FLOWS_MAX;
 use super::keeper::OffloadsKeeper;
 use crate::application::Refusal;
-use crate::helper::{self, Chore as _, Helper, HelperError};
+use crate::device_keeper::{self, Chore as _, Helper, HelperError};
 use crate::lock::Lock;
 
 /// The helper of an interface, if it is named so.
 pub(crate) fn helper_of(chore: &OsStr) -> Option<fn(UnixStream) -> ExitCode> {
-    (chore == OffloadsKeeper::NAME).then_some(helper::serve::<OffloadsKeeper>)
+    (chore == OffloadsKeeper::NAME).then_some(device_keeper::serve::<OffloadsKeeper>)
 }
 
 /// An interface whose packets are re-marked, or would be.

@@ -4,7 +4,7 @@ use capture::tap::Offloads;
 use jail::{DeviceChanges, Needs};
 use serde::{Deserialize, Serialize};
 
-use crate::helper::Chore;
+use crate::device_keeper::Chore;
 
 /// Offloads that are off.
 pub(super) struct OffloadsKeeper(Offloads);

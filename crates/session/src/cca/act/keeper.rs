@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::by::NAME_COUNT_MAX;
 use super::program::{Program, ProgramError};
 use super::tc::{self, Queue};
-use crate::helper::Chore;
+use crate::device_keeper::Chore;
 
 /// The queue, and the program that changes it.
 #[derive(Debug, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use super::program::{Program, ProgramError};
 use super::tc::{self, DeviceQdisc, Queue};
 use crate::Environment;
 use crate::cca::live::Device;
-use crate::helper::{Helper, HelperError};
+use crate::device_keeper::{Helper, HelperError};
 use crate::lock::Lock;
 
 /// What the kernel puts on devices by itself.

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use super::live::ends;
 use super::rows::QueueReport;
 use crate::clock::Clock;
-use crate::helper::{self, Chore as _, Helper, HelperError};
+use crate::device_keeper::{self, Chore as _, Helper, HelperError};
 use events::Events;
 use keeper::QueueKeeper;
 use tc::{DeviceQdisc, Queue};
@@ -46,7 +46,7 @@ const REST: &str = "rest";
 
 /// The helper of a queue, if it is named so.
 pub(crate) fn helper_of(chore: &OsStr) -> Option<fn(UnixStream) -> ExitCode> {
-    (chore == QueueKeeper::NAME).then_some(helper::serve::<QueueKeeper>)
+    (chore == QueueKeeper::NAME).then_some(device_keeper::serve::<QueueKeeper>)
 }
 
 /// How a queue is acted on.
