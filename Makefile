@@ -139,17 +139,21 @@ test-ray: python ## questions over Ray: the rows of one process, also where work
 
 test-live: python ## the testbed's own runs, traffic in network namespaces; skipped without root
 	@if [ "$$(id -u)" -ne 0 ]; then echo 'test-live: SKIPPED: it takes root'; \
-	else $(WIRELENS) testbed check --install && bash tools/setup.sh nats && $(MAKE) --no-print-directory live-tests; fi
+	else $(WIRELENS) testbed check --install && bash tools/setup.sh nats && $(SENDER) && $(MAKE) --no-print-directory live-tests; fi
 
 live-tests:
 	@$(call pytest,testbed)
+
+# With the packages of the program, so that what it was compiled with is found.
+SENDER = cargo build --release --locked --package wirelens --package wirelens-python \
+	--package wirelens-capture --example live_send
 
 MINUTES ?= 60
 # Where its rows go.
 SOAK ?= target/soak
 
 soak: build ## all applications on an interface for an hour at half load: memory, drops, rotation, the page (MINUTES=60; root)
-	cargo build --release --locked --package wirelens-capture --example live_send
+	$(SENDER)
 	.venv/bin/python bench/speed/run/soak.py $(SOAK) --minutes $(MINUTES)
 
 test-ns3: ## an L4S router in ns-3: its delays, its trace, and its decisions again in Rust
@@ -237,7 +241,7 @@ reproduce: ## a row of docs/reproduction.md again (FIGURE=ID, FULL=1, PLAN=1); a
 	@.venv/bin/python bench/reproduce/reproduce.py $(FIGURE) $(if $(FULL),--full) \
 		$(if $(PLAN),--plan) $(if $(COMPARE),--compare) $(if $(ONLY),--only '$(ONLY)')
 
-fuzz-smoke: ## every parser's fuzz target for a second (FUZZ_WHOLE=1: whole commands, FUZZ_ASAN=1: AddressSanitizer); part of make test
+fuzz-smoke: ## every parser's fuzz target for a second (FUZZ_WHOLE=1: whole commands, FUZZ_ASAN=0: without AddressSanitizer); part of make test
 	@bash tools/setup.sh test
 	bash tools/fuzz.sh smoke
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 from command import Ran, wirelens
@@ -55,3 +56,15 @@ def accounted(ran: Ran) -> dict[str, int]:
 
 def seen(log: Path, count: int) -> None:
     wait_until(lambda: status(log)["packets"]["seen"] >= count, f"{count} packets are seen")
+
+
+def shown(capture: Path, *fields: str) -> list[str]:
+    """Fields of each packet, as tshark prints them: a line each, with tabs."""
+    asked = [word for field in fields for word in ("-e", field)]
+    ran = subprocess.run(
+        ["tshark", "-r", capture, "-T", "fields", *asked],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return ran.stdout.splitlines()

@@ -9,12 +9,12 @@ from wirelens.packetlog import SnapshotOptions
 PORT = 4444
 
 
-def write_model(folder: Path, column: str = "lower_port") -> Path:
+def write_model(folder: Path, column: str = "lower_port", port: int = PORT) -> Path:
     """The folder of such a model."""
     options, columns = SnapshotOptions(), [column]
     tree = {
         "feature": [0, -1, 0, -1, -1],
-        "threshold": [PORT - 0.5, -2.0, PORT + 0.5, -2.0, -2.0],
+        "threshold": [port - 0.5, -2.0, port + 0.5, -2.0, -2.0],
         "left": [1, -1, 3, -1, -1],
         "right": [2, -1, 4, -1, -1],
         "value": [[0.5, 0.5], [1.0, 0.0], [0.5, 0.5], [0.1, 0.9], [1.0, 0.0]],

@@ -122,16 +122,16 @@ def test_controls_share_the_link_and_the_queue_is_put_back(tmp_path: Path) -> No
     assert {one["class"] for one in end["classes"]} == set(ids)
 
 
-def kill_without_guard(running: Listening) -> None:
+def kill_without_helper(running: Listening) -> None:
     """As a machine would that ends all processes of a service at once."""
     # The process is that of prlimit, which became wirelens.
     children = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children")
-    guards = [int(pid) for pid in children.read_text().split()]
-    assert guards
-    for pid in [*guards, running.process.pid]:
+    helpers = [int(pid) for pid in children.read_text().split()]
+    assert helpers
+    for pid in [*helpers, running.process.pid]:
         os.kill(pid, signal.SIGKILL)
     running.process.wait()
-    for pid in guards:
+    for pid in helpers:
         wait_until(lambda pid=pid: not Path(f"/proc/{pid}/stat").exists() or is_zombie(pid), "gone")
 
 
@@ -156,20 +156,20 @@ def test_nothing_stays_however_it_ends(tmp_path: Path, by: Path, link: None, has
         assert kinds("wl0").count("htb") == 1
         assert running.end().status == 0
     assert is_back(), qdiscs("wl0")
-    # Killed: a guard puts it back.
+    # Killed: its helper puts it back.
     with Listening(tmp_path, *acting(tmp_path, by, *rate)) as running:
         running.signal(signal.SIGKILL)
         running.process.wait()
-        wait_until(is_back, "the guard puts the queue back")
-    # Killed with its guard: the next run names it, and does it.
+        wait_until(is_back, "the helper puts the queue back")
+    # Killed with its helper: the next run names it, and does it.
     with Listening(tmp_path, *acting(tmp_path, by, *rate)) as running:
-        kill_without_guard(running)
+        kill_without_helper(running)
     assert "htb" in kinds("wl0")
     assert not of_kind(log, "undo")
     with Listening(tmp_path, *acting(tmp_path, by, *rate)) as running:
         (undo,) = of_kind(log, "undo")
         assert "killed" in undo["cause"], undo
-        kill_without_guard(running)
+        kill_without_helper(running)
     # Or --act-undo does.
     ran = wirelens("cca", "--act-undo", "wl0")
     assert ran.status == 0 and "restored: tc qdisc" in ran.stderr, ran.stderr

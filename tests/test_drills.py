@@ -347,6 +347,14 @@ def test_a_drill_without_effect_is_refused_by_name(
     assert not list(tmp_path.glob("*.csv*"))
 
 
+def test_a_slow_disk_is_refused_where_writes_must_be_direct(tmp_path: Path) -> None:
+    path = tmp_path / "wirelens.toml"
+    path.write_text('[packetlog]\noutput = "log"\n[packetlog.log]\ndirect = "always"\n')
+    ran = wirelens("run", "-c", path, "-r", DEMO, "--simulate", "slow-disk")
+    assert ran.status == 1 and "simulate slow-disk: has no effect" in ran.stderr, ran.stderr
+    assert 'direct = "always"' in ran.stderr and not (tmp_path / "log").exists()
+
+
 def test_words_that_are_no_drill_are_refused_with_those_that_are(tmp_path: Path) -> None:
     ran = wirelens("run", "-r", DEMO, "--page", "--simulate", "panic")
     assert ran.status == 2

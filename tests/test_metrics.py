@@ -26,6 +26,9 @@ ELSEWHERE = (
     *(f"wirelens_packetlog_calibration_{name}" for name in (
         "periods_total", "drifted_periods_total", "over_budget_periods_total", "psi",
         "marked_ratio")),
+    # A half in the kernel is of an interface: tests/test_packetlog_kernel_run.py reads these.
+    *(f"wirelens_packetlog_kernel_{name}_total" for name in (
+        "packets", "classified_packets", "classified_bytes", "truncated_bytes", "refused_keys")),
     # A broker is a server of its own: tests/test_nats.py starts one and reads these.
     "wirelens_nats_connected", "wirelens_nats_rows_waiting",
     *(f"wirelens_nats_{name}_total" for name in (

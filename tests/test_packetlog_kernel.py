@@ -6,7 +6,6 @@ Links are of the tests' own, in network namespaces; see lab.py. Without root the
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from packetlog_lab import (
     frames,
     query,
     seen,
+    shown,
     status,
     switches,
 )
@@ -47,17 +47,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def recording(folder: Path, log: Path, model: Path | str, *arguments: str) -> Listening:
     words = ("packetlog", "record", "-i", "wl0", "-o", log, "--model", model)
     return Listening(folder, *words, *KERNEL, *arguments)
-
-
-def shown(capture: Path, *fields: str) -> list[str]:
-    asked = [word for field in fields for word in ("-e", field)]
-    ran = subprocess.run(
-        ["tshark", "-r", capture, "-T", "fields", *asked],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return ran.stdout.splitlines()
 
 
 def tagged(frame: bytes, vlan: int) -> bytes:
@@ -153,9 +142,9 @@ def test_the_log_of_the_model_that_ships_is_that_of_user_space(tmp_path: Path, l
 
 
 REFUSALS = {
-    "without a word that it is a mirror": (("--offload", "xdp"), "wanted: --mirror"),
-    "with packets that wait": ((*KERNEL, "--hindsight", "2s"), "--offload with --hindsight"),
-    "with a model of states": ((*KERNEL, "--model", "STATES"), "try --model packetlog-kernel"),
+    "without a word that it is a mirror": (("--offload", "xdp"), "wanted: mirror as well"),
+    "with packets that wait": ((*KERNEL, "--hindsight", "2s"), "--offload with hindsight"),
+    "with a model of states": ((*KERNEL, "--model", "STATES"), "try packetlog-kernel"),
     "with a snaplen": ((*KERNEL, "-s", "96"), "cannot be used with"),
     "with a filter": ((*KERNEL, "-f", "udp"), "cannot be used with"),
     "with copies left out": ((*KERNEL, "--drop-duplicates"), "cannot be used with"),

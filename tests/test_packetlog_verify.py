@@ -61,6 +61,20 @@ def test_what_was_changed_is_named_with_its_place(recorded: Path, tmp_path: Path
     assert f"{ledger}: line 5: records before it are missing" in text
 
 
+def test_zeros_in_the_ledger_are_no_power_cut_if_the_machine_ran_on(
+    recorded: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    shutil.copytree(recorded / "log", log)
+    ledger = log / "ledger-000001.jsonl"
+    whole = ledger.read_bytes()
+    lines = whole.splitlines()
+    assert json.loads(lines[-1])["stop"]["unsynced"] == 0
+    ledger.write_bytes(whole[:-100] + bytes(100))
+    text = verify(log, code=3)
+    assert f"{ledger}: line {len(lines)}: bytes that are 0: only a power cut leaves them" in text
+
+
 def test_totals_are_those_of_the_ledger_without_an_account(recorded: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     shutil.copytree(recorded / "log", log)

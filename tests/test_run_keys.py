@@ -68,6 +68,8 @@ KEYS = {
         "events": ('"more.jsonl"', "same"), "log": ('{ file-time = "1s" }', "same"),
         "hindsight": ('"1s"', "same"), "hindsight-bytes": ('"32M"', "same"),
         "hindsight-reach": ('"host"', "same"),
+        # Of interfaces; test_packetlog_kernel_run.py has one.
+        "offload": ('"xdp"', "refused"), "mirror": ("true", "refused"),
     },
     "cca": {
         "every": ('"100ms"', "works"), "rows": ("1", "works"), "slot": ('"10ms"', "works"),

@@ -2,8 +2,10 @@
 # Runs the fuzz targets: fuzz/Cargo.toml is the one list, each [[bin]] of it, and of the program
 # `whole` the names in [package.metadata.targets].
 #
-#   bash tools/fuzz.sh smoke              each parser for a second; part of make test. FUZZ_ASAN=1:
-#                                         with AddressSanitizer; FUZZ_WHOLE=1: whole commands as well
+#   bash tools/fuzz.sh smoke              each parser for a second, with AddressSanitizer where this
+#                                         Rust has it; part of make test. FUZZ_ASAN=1: refused where
+#                                         it has not; FUZZ_ASAN=0: without; FUZZ_WHOLE=1: whole
+#                                         commands as well
 #   bash tools/fuzz.sh long [HOURS]       all of them for so many hours of processor time, 8 if none
 #                                         are given; goes on from the inputs of earlier runs
 #   bash tools/fuzz.sh list               the names of all targets
@@ -33,6 +35,21 @@ host() { rustc -vV | sed -n 's/^host: //p'; }
 
 has_asan() {
   compgen -G "$(rustc --print sysroot)/lib/rustlib/$(host)/lib/librustc-*_rt.asan.a" >/dev/null
+}
+
+# Whether to build with AddressSanitizer: yes where FUZZ_ASAN is set at all.
+use_asan() {
+  case "${FUZZ_ASAN-auto}" in
+    0 | '') unset FUZZ_ASAN ;;
+    auto)
+      if has_asan; then
+        export FUZZ_ASAN=1
+      else
+        printf 'fuzz: no AddressSanitizer in this Rust: without it\n'
+      fi
+      ;;
+    *) has_asan || fail 'no AddressSanitizer in this Rust; try FUZZ_ASAN=0' ;;
+  esac
 }
 
 # Where a build is: with AddressSanitizer in a folder of its own.
@@ -169,7 +186,7 @@ usage() {
 case "${1:-nothing}" in
   smoke)
     if [ -z "${FUZZ_WHOLE:-}" ]; then export FUZZ_PARSERS=1; fi
-    if [ -n "${FUZZ_ASAN:-}" ] && ! has_asan; then fail 'no AddressSanitizer in this Rust'; fi
+    use_asan
     check_parsers
     build
     check_canary

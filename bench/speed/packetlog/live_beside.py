@@ -1,5 +1,5 @@
 """Measures `wirelens packetlog record` on an interface beside tcpdump, dumpcap, netsniff-ng and
-xdpdump: `bash bench/speed/run.sh --only packetlog-live`.
+xdpdump: `bash bench/speed/packetlog/live.sh`.
 
 As `bench/speed/live.py`, whose generator, link and clock these are, but what comes is stored: each
 receiver has the same small ring and writes to the same disk, and what it stored is counted in the

@@ -4,16 +4,17 @@
 
 A pair of interfaces in a network namespace of its own, which ends with this process. Short
 connections with HTTP, DNS and a few transfers are repeated. First the rate doubles
-every few seconds until packets are dropped; the soak runs at half of the highest rate without
-drops. Every second a row is written to soak.jsonl: resident memory, packets, drops by cause, files
-and bytes of the packet log, and how long the page took for what it asks for.
+until packets are dropped, held for 20 s each (4 s before a run of less than ten minutes); the soak
+runs at half of the highest rate without drops. Every second a row is written to soak.jsonl:
+resident memory, packets, drops by cause, files and bytes of the packet log, and how long the page
+took for what it asks for.
 
 It fails (status 1) unless
 
 - after the warm-up the median of memory in each tenth of the time is within 2 % of their median,
 - nothing was dropped: packets, rows, rows of the history, packets of the log,
 - files of the packet log were begun, old ones deleted, and its budget kept,
-- each answer of the page came within a second.
+- 99 of 100 answers of the page came within a second, and each within ten.
 
 The warm-up ends when each table with a row per flow has evicted its first rows and the packet log
 its first file, so that everything that may grow has reached its limit; it is at most a third of the
@@ -51,13 +52,15 @@ CONNECTIONS = 20_000
 TRANSFERS = 20
 TRANSFER_SEGMENTS = 400
 TOGETHER = 500
-PROBE_S = 4.0
+# Of a rate; long runs are at a rate that was held for long enough to fill tables.
+PROBE_S, PROBE_LONG_S = 4.0, 20.0
 WAIT_MAX_S = 30.0
 TENTHS = 10
 MEMORY_SHARE_MAX = 0.02
 # From this length on memory is judged in any case.
 JUDGED_S = 600
 ANSWER_S_MAX = 1.0
+SLOWEST_ANSWER_S_MAX = 10.0
 LOG_KEEP_BYTES = 64 << 20
 PAGES = ("state", "health", "tables/flows?limit=100", "tables/top?limit=100")
 
@@ -300,17 +303,17 @@ def write_traffic(path: Path) -> None:
                     file.write(struct.pack("<IIII", 1, 0, len(packet), len(packet)) + packet)
 
 
-def capacity(folder: Path) -> int:
-    """The highest of the rates that doubles without a drop."""
+def capacity(folder: Path, probe_s: float) -> int:
+    """The highest of the rates that doubles without a drop, each held for so long."""
     best = 0
     for rate in PROBE_RATES:
         with running(folder / f"probe-{rate}") as run:
-            with traffic(folder / "traffic.pcap", rate, PROBE_S) as generator:
-                generator.wait(WAIT_MAX_S)
+            with traffic(folder / "traffic.pcap", rate, probe_s) as generator:
+                generator.wait(probe_s + WAIT_MAX_S)
             time.sleep(0.5)
             row = run.look(time.monotonic())
         lost = row["packets_dropped"] + row["rows_dropped"] + row["log_lost"]
-        sent = row["packets"] / PROBE_S
+        sent = row["packets"] / probe_s
         say(f"{rate:,} packets a second: {sent:,.0f} received a second, {lost:,.0f} lost")
         if lost > 0 or sent < 0.9 * rate:
             break
@@ -362,7 +365,8 @@ def judged(rows: list[Row], seconds: float) -> list[tuple[str, str, str, bool]]:
     drift = max(abs(part - middle) for part in memory) / middle
     last = rows[-1]
     lost = {name: last[name] for name in LOSSES}
-    slowest = max(row["answer_s"] for row in after)
+    answers = sorted(row["answer_s"] for row in after)
+    usual, slowest = answers[len(answers) * 99 // 100], answers[-1]
     deleted = last["files_overwritten"]
     # A brief run on a slow machine ends before all that may grow has grown.
     is_judged = seconds >= JUDGED_S or is_warm(after[0])
@@ -380,8 +384,12 @@ def judged(rows: list[Row], seconds: float) -> list[tuple[str, str, str, bool]]:
             max(row["log_bytes"] for row in rows) <= LOG_KEEP_BYTES,
         ),
         (
-            "slowest answer of the page, s", f"{slowest:.3f}", f"below {ANSWER_S_MAX:g}",
-            slowest < ANSWER_S_MAX,
+            "99th percentile of the page's answers, s", f"{usual:.3f}", f"below {ANSWER_S_MAX:g}",
+            usual < ANSWER_S_MAX,
+        ),
+        (
+            "slowest answer of the page, s", f"{slowest:.3f}", f"below {SLOWEST_ANSWER_S_MAX:g}",
+            slowest < SLOWEST_ANSWER_S_MAX,
         ),
     ]  # fmt: skip
 
@@ -429,7 +437,8 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="wirelens-soak-"))
     try:
         write_traffic(folder / "traffic.pcap")
-        rate = given.rate or capacity(folder) // 2
+        probe_s = PROBE_LONG_S if given.minutes * 60 >= JUDGED_S else PROBE_S
+        rate = given.rate or capacity(folder, probe_s) // 2
         if rate == 0:
             say("the lowest rate loses packets: this machine is too busy")
             return 1

@@ -9,7 +9,7 @@ use session::exports::Export;
 use session::outlet::{self, Outlet, OutletWriter, Rows, Taker, WhenBehind};
 use session::reading::{InputError, Inputs, OpenSources};
 use session::run::{
-    Acts, Again, AppPlan, Doors, Jail, OutputSettings, Plan, RunError, Session, SessionOutcome,
+    Again, AppPlan, Doors, Jail, OutputSettings, Plan, RunError, Session, SessionOutcome,
     change_user, open_alone,
 };
 use store::Store;
@@ -58,8 +58,6 @@ pub(crate) struct Ways {
     pub view: Option<First>,
     /// Whether a hangup begins new files; else it ends the process.
     pub heeds_hangup: bool,
-    /// What the command does outside of this process besides what its application says.
-    pub acts: Acts,
 }
 
 impl Ways {
@@ -114,8 +112,8 @@ pub(crate) fn run_after(
 ) -> Result<SessionOutcome, Failure> {
     let Sources { input, live, duration, pace } = typed;
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
-    let Ways { output, export, shown, view, heeds_hangup, acts } = ways;
-    let is_live = inputs.interface.is_some();
+    let Ways { output, export, shown, view, heeds_hangup } = ways;
+    let (is_live, has_maps) = (inputs.interface.is_some(), application.has_maps());
     let mut planned = AppPlan::asked(Box::new(application));
     (planned.output, planned.shown, planned.wants_door) = (output, shown, view.is_some());
     let name = planned.ready.name();
@@ -127,10 +125,10 @@ pub(crate) fn run_after(
     let store = view.is_some().then(Store::new);
     plan.store.clone_from(&store);
     let tell: fn(&str) = if view.is_some() { view::tell } else { tell_line };
-    let (tell_more, jail) = ((!input.quiet).then_some(tell), Jail::unless(input.no_jail, acts));
+    let (tell_more, jail) = ((!input.quiet).then_some(tell), Jail::unless(input.no_jail));
     let doors = Doors { clock: CLOCK, stdout, tell: tell_more, jail, warn: tell };
     if let Some(user) = live.and_then(|live| live.user.as_deref()) {
-        let changed = change_user(user, &inputs, acts);
+        let changed = change_user(user, &inputs, has_maps);
         changed.map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
     }
     // Before it is reported that it listens.

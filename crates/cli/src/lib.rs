@@ -78,7 +78,11 @@ fn environment(name: &str) -> Option<OsString> {
 /// Runs the command with these arguments, the program's name first. `testbed`, `train` and `eval`
 /// take the process over, to become its Python part.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let words = hints::understood(arguments.into_iter().collect());
+    let words: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(status) = session::serve_as_helper(&words, std::io::stdin()) {
+        return status;
+    }
+    let words = hints::understood(words);
     // Beside a long option a narrow terminal has no room for its help.
     let is_narrow = terminal::width().is_some_and(|width| width < NARROW);
     let command = Arguments::command().next_line_help(is_narrow);

@@ -8,7 +8,7 @@ use clap::Args;
 use server::{Mode, Server};
 use session::Host;
 use session::host::machine_name;
-use session::run::{Acts, Jail};
+use session::run::Jail;
 use session::worker::{self, Device, PARTITIONS, WorkerRequest, parse_partitions};
 use store::Store;
 
@@ -77,7 +77,7 @@ pub(crate) fn run(asked: &WorkerArguments, host: &Host) -> Result<Status, Failur
         machine: machine_name(),
         monotonic: CLOCK.monotonic,
         tell: tell_line,
-        jail: Jail::unless(asked.no_jail, Acts::default()),
+        jail: Jail::unless(asked.no_jail),
         store,
     };
     let ends = interrupt::control().flag();

@@ -12,7 +12,7 @@ use seccompiler::{
     TargetArch,
 };
 
-use crate::{Acts, Needs, sys};
+use crate::{DeviceChanges, Needs, sys};
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -78,13 +78,17 @@ const PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
 const NAMESPACES: &[i64] = &[libc::SYS_setns, libc::SYS_unshare];
 const RING: &[i64] = &[libc::SYS_io_uring_enter];
 
+/// Commands of bpf(2) on maps that are open: to look an element up, to update it and to delete it.
+/// Their numbers go from 1 to this; 0 makes a map, and the others load, attach and look around.
+const OF_ELEMENTS: std::ops::RangeInclusive<u64> = 1..=3;
+
 /// Signals, which a run sends to its own threads alone.
 const SIGNALS: &[i64] =
     &[libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo];
 const SIGNALS_NEVER: &[i64] = &[libc::SYS_tkill, libc::SYS_pidfd_send_signal];
 
 /// Families of sockets that a run with a network makes; the kernel has many more.
-const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+const FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// Commands that put words into a terminal as if a person had typed them: `TIOCSTI`, `TIOCLINUX`.
 const TYPED: [u64; 2] = [0x5412, 0x541c];
@@ -121,16 +125,15 @@ fn filters(needs: &Needs) -> Result<[BpfProgram; 2], BackendError> {
 }
 
 fn refused(needs: &Needs) -> Result<Rules, BackendError> {
-    let Needs { has_network, has_ring, acts, .. } = *needs;
-    let Acts { has_taps, starts_programs, enters_namespaces } = acts;
+    let Needs { has_network, has_ring, has_maps, ref changes, .. } = *needs;
+    let starts_programs = matches!(changes, DeviceChanges::ByProgram(_));
     let whole = [
         (NEVER, true),
         (NEVER_HERE, true),
+        (NAMESPACES, true),
+        (SIGNALS_NEVER, true),
         (PROGRAMS, !starts_programs),
-        (NAMESPACES, !enters_namespaces),
         (RING, !has_ring),
-        (&[libc::SYS_bpf], !has_taps),
-        (SIGNALS_NEVER, !starts_programs),
     ];
     let whole = whole.into_iter().filter(|(_, is_refused)| *is_refused);
     let mut rules: Rules =
@@ -141,18 +144,21 @@ fn refused(needs: &Needs) -> Result<Rules, BackendError> {
         argument(0, MaskedEq(flag), flag)
     });
     rules.insert(libc::SYS_clone, any(cloned)?);
-    let families = if has_network || acts.is_any() {
-        let others = FAMILIES.map(|family| argument(0, Ne, u64::from(family.unsigned_abs())));
-        vec![SeccompRule::new(others.into_iter().collect::<Result<_, _>>()?)?]
-    } else {
-        Vec::new()
+    let elements = OF_ELEMENTS.map(|command| argument(0, Ne, command));
+    rules.insert(libc::SYS_bpf, if has_maps { vec![all(elements)?] } else { Vec::new() });
+    // A program that changes devices asks the kernel by netlink.
+    let families = match (has_network, starts_programs) {
+        (true, _) => FAMILIES,
+        (false, true) => &[libc::AF_NETLINK],
+        (false, false) => &[],
     };
-    rules.insert(libc::SYS_socket, families);
-    if !starts_programs {
-        for call in SIGNALS {
-            let others = argument(0, Ne, u64::from(std::process::id()));
-            rules.insert(*call, any([others])?);
-        }
+    let others = families.iter().map(|family| argument(0, Ne, u64::from(family.unsigned_abs())));
+    let others = if families.is_empty() { Vec::new() } else { vec![all(others)?] };
+    rules.insert(libc::SYS_socket, others);
+    for call in SIGNALS {
+        // Of itself, which a program that is started is not.
+        let others = argument(0, Ne, u64::from(std::process::id()));
+        rules.insert(*call, any([others])?);
     }
     Ok(rules)
 }
@@ -166,4 +172,9 @@ fn argument(number: u8, how: seccompiler::SeccompCmpOp, value: u64) -> Condition
 /// Rules of which any refuses the call.
 fn any<const N: usize>(conditions: [Condition; N]) -> Result<Vec<SeccompRule>, BackendError> {
     conditions.into_iter().map(|condition| SeccompRule::new(vec![condition?])).collect()
+}
+
+/// A rule by which all together refuse the call.
+fn all(conditions: impl Iterator<Item = Condition>) -> Result<SeccompRule, BackendError> {
+    SeccompRule::new(conditions.collect::<Result<_, _>>()?)
 }

@@ -4,23 +4,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::folders::existing;
-use crate::{Needs, sys};
+use crate::{DeviceChanges, Needs, sys};
 
 const DAC_OVERRIDE: u32 = 1;
 const DAC_READ_SEARCH: u32 = 2;
 const NET_ADMIN: u32 = 12;
-const SYS_ADMIN: u32 = 21;
 const SYS_NICE: u32 = 23;
-const BPF: u32 = 39;
 
 /// The capabilities that a run may keep, by name.
-const NAMES: [(u32, &str); 6] = [
+const NAMES: [(u32, &str); 4] = [
     (DAC_OVERRIDE, "CAP_DAC_OVERRIDE"),
     (DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"),
     (NET_ADMIN, "CAP_NET_ADMIN"),
-    (SYS_ADMIN, "CAP_SYS_ADMIN"),
     (SYS_NICE, "CAP_SYS_NICE"),
-    (BPF, "CAP_BPF"),
 ];
 
 const fn set_of(bit: u32) -> u64 {
@@ -50,26 +46,10 @@ pub(crate) fn kept(needs: &Needs, held: u64) -> u64 {
     if needs.is_realtime {
         kept |= set_of(SYS_NICE);
     }
-    if needs.acts.has_taps {
-        kept |= set_of(BPF) | set_of(NET_ADMIN);
-        // Of Linux 5.8; before, it was a part of another.
-        if last_known() < BPF {
-            kept |= set_of(SYS_ADMIN);
-        }
-    }
-    if needs.acts.starts_programs {
-        // They read instructions from files that may belong to another user.
-        kept |= set_of(NET_ADMIN) | set_of(DAC_READ_SEARCH);
-    }
-    if needs.acts.enters_namespaces {
-        kept |= set_of(SYS_ADMIN);
+    if needs.changes != DeviceChanges::None {
+        kept |= set_of(NET_ADMIN);
     }
     kept | for_files(needs, held)
-}
-
-fn last_known() -> u32 {
-    let text = fs::read_to_string("/proc/sys/kernel/cap_last_cap").unwrap_or_default();
-    text.trim().parse().unwrap_or(u32::MAX)
 }
 
 /// Root writes into folders of other users, and reads their files, by capabilities. Those are kept
@@ -103,7 +83,6 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, chown};
 
     use super::*;
-    use crate::Acts;
 
     #[test]
     fn a_run_that_only_reads_packets_keeps_no_capability() {
@@ -111,16 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn each_need_keeps_its_own() {
-        let of = |acts| kept(&Needs { acts, ..Needs::default() }, 0);
-        let taps = of(Acts { has_taps: true, ..Acts::default() });
-        assert!(names(taps).contains(&"CAP_BPF") && names(taps).contains(&"CAP_NET_ADMIN"));
-        let programs = of(Acts { starts_programs: true, ..Acts::default() });
-        assert_eq!(names(programs), ["CAP_DAC_READ_SEARCH", "CAP_NET_ADMIN"]);
-        let others = of(Acts { enters_namespaces: true, ..Acts::default() });
-        assert_eq!(names(others), ["CAP_SYS_ADMIN"]);
-        let realtime = kept(&Needs { is_realtime: true, ..Needs::default() }, 0);
-        assert_eq!(names(realtime), ["CAP_SYS_NICE"]);
+    fn each_need_keeps_its_own_and_maps_keep_none() {
+        let of = |needs: Needs| names(kept(&needs, 0));
+        for changes in [DeviceChanges::BySockets, DeviceChanges::ByProgram("/sbin/tc".into())] {
+            assert_eq!(of(Needs { changes, ..Needs::default() }), ["CAP_NET_ADMIN"]);
+        }
+        assert_eq!(of(Needs { is_realtime: true, ..Needs::default() }), ["CAP_SYS_NICE"]);
+        assert!(of(Needs { has_maps: true, ..Needs::default() }).is_empty());
     }
 
     #[test]

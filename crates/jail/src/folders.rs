@@ -1,4 +1,4 @@
-//! Where files may be written: Landlock (landlock(7)).
+//! Where files may be written, and which program may be started: Landlock (landlock(7)).
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -8,7 +8,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr as _, RulesetError,
 };
 
-use crate::{Needs, sys};
+use crate::{DeviceChanges, Needs, programs, sys};
 
 /// Discards what is written to it, and programs that are started write there.
 const NULL: &str = "/dev/null";
@@ -55,7 +55,11 @@ pub(crate) fn ruleset(needs: &Needs, missing: &mut Vec<String>) -> Option<OwnedF
 /// hold.
 fn rules(needs: &Needs, missing: &mut Vec<String>) -> Result<RulesetCreated, RulesetError> {
     // Best effort: what the kernel does not know is left out.
-    let rules = Ruleset::default().handle_access(writes())?.create()?;
+    let mut ruleset = Ruleset::default().handle_access(writes())?;
+    if let DeviceChanges::ByProgram(_) = &needs.changes {
+        ruleset = ruleset.handle_access(AccessFs::Execute)?;
+    }
+    let rules = ruleset.create()?;
     let mut rules = rules.set_compatibility(landlock::CompatLevel::BestEffort);
     let paths = needs.written.iter().map(|path| existing(path)).chain([Path::new(NULL)]);
     for path in paths {
@@ -66,6 +70,12 @@ fn rules(needs: &Needs, missing: &mut Vec<String>) -> Result<RulesetCreated, Rul
         if let Err(error) = (&mut rules).add_rule(PathBeneath::new(open, access)) {
             let what = "cannot be opened again: Landlock refused a rule";
             missing.push(format!("{} {what}: {error}", path.display()));
+        }
+    }
+    if let DeviceChanges::ByProgram(program) = &needs.changes {
+        let files = programs::files(program).unwrap_or_else(|_| vec![program.clone()]);
+        for open in files.iter().filter_map(|file| PathFd::new(file).ok()) {
+            (&mut rules).add_rule(PathBeneath::new(open, AccessFs::Execute))?;
         }
     }
     Ok(rules)

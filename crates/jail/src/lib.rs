@@ -13,6 +13,7 @@
 mod calls;
 mod capabilities;
 mod folders;
+mod programs;
 #[allow(unsafe_code)]
 mod sys;
 mod threads;
@@ -37,35 +38,23 @@ pub struct Needs {
     /// Whether a packet log is written by an `io_uring` that is open. What goes through it is done
     /// by threads of the kernel, which enter no jail: it has to be restricted to writes.
     pub has_ring: bool,
-    /// What is changed outside of this process.
-    pub acts: Acts,
+    /// Whether maps of programs in the kernel, which are open, are read and written. Since Linux
+    /// 5.19 that takes no capability.
+    pub has_maps: bool,
+    /// How network devices are changed.
+    pub changes: DeviceChanges,
 }
 
-/// What a run changes outside of this process, which needs more than reading packets does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Acts {
-    /// Programs in the kernel are asked and detached.
-    pub has_taps: bool,
-    /// Programs such as `tc` are started.
-    pub starts_programs: bool,
-    /// Other network namespaces are entered.
-    pub enters_namespaces: bool,
-}
-
-impl Acts {
-    /// What both do.
-    #[must_use]
-    pub const fn and(self, other: Self) -> Self {
-        Self {
-            has_taps: self.has_taps || other.has_taps,
-            starts_programs: self.starts_programs || other.starts_programs,
-            enters_namespaces: self.enters_namespaces || other.enters_namespaces,
-        }
-    }
-
-    const fn is_any(self) -> bool {
-        self.has_taps || self.starts_programs || self.enters_namespaces
-    }
+/// How a process changes network devices.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum DeviceChanges {
+    /// It does not.
+    #[default]
+    None,
+    /// By sockets that are open.
+    BySockets,
+    /// By a program, which is started again and again. No other program may be.
+    ByProgram(PathBuf),
 }
 
 /// Outcome of entering.
@@ -106,12 +95,21 @@ pub fn enter(needs: &Needs) -> JailReport {
 
 /// What is kept, in the words of users, but for capabilities.
 fn kept(needs: &Needs) -> Vec<String> {
-    let Acts { has_taps, starts_programs, enters_namespaces } = needs.acts;
-    let parts = [
-        (has_taps, "bpf(2)"),
-        (starts_programs, "starting programs"),
-        (enters_namespaces, "other network namespaces"),
-        (needs.has_ring, "io_uring for writes"),
-    ];
-    parts.into_iter().filter(|(is_kept, _)| *is_kept).map(|(_, what)| what.to_owned()).collect()
+    let mut kept = Vec::new();
+    if let DeviceChanges::ByProgram(program) = &needs.changes {
+        kept.push(format!("starting {}", program.display()));
+    }
+    if needs.has_maps {
+        kept.push(String::from("maps of BPF programs that are open"));
+    }
+    if needs.has_ring {
+        kept.push(String::from("io_uring for writes"));
+    }
+    kept
+}
+
+/// Ignores the signals by which a person or a service manager ends a process: what this one holds
+/// ends with the end of another.
+pub fn ignore_ends() {
+    sys::ignore(&[libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM]);
 }

@@ -132,7 +132,7 @@ impl Drill {
             Self::FullTable(count) => format!("flow tables have room for {count} flows"),
             Self::SlowDisk(span) => format!(
                 "each write of rows and of the packet log takes {} s longer, {} s for a file at \
-                 most",
+                 most; the packet log is written through the page cache",
                 span.as_seconds_f64(),
                 SLOWED_MAX.as_secs()
             ),

@@ -15,20 +15,22 @@ pub mod choice;
 pub mod classify;
 pub mod clock;
 pub mod copied;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+mod device_keeper;
 pub mod devices;
 pub mod done;
 pub mod drills;
 pub mod exports;
 pub mod first;
 pub mod flows;
-#[cfg(all(target_os = "linux", feature = "tap"))]
-mod guard;
 pub mod host;
 pub mod in_order;
 mod indicated;
 pub mod input;
 pub mod l4s;
 pub mod latency;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+mod lock;
 mod names_read;
 pub mod networks;
 #[cfg(feature = "onnx")]
@@ -59,6 +61,23 @@ pub mod written;
 pub use packet::{duration, when};
 
 pub use host::{Environment, Host};
+
+/// Is the helper of a run that acts, if the arguments of this process are those of one: it changes
+/// a device in place of the run, and puts it back when the run ends. `stdin` is its end of a pair
+/// of sockets.
+#[cfg(all(target_os = "linux", feature = "tap"))]
+#[must_use]
+pub fn serve_as_helper(
+    words: &[std::ffi::OsString],
+    stdin: impl std::os::fd::AsFd,
+) -> Option<std::process::ExitCode> {
+    let [_, word, chore] = words else { return None };
+    let serve = cca::act::helper_of(chore).or_else(|| l4s::helper_of(chore));
+    let serve = serve.filter(|_| word == device_keeper::WORD)?;
+    jail::ignore_ends();
+    let stream = stdin.as_fd().try_clone_to_owned();
+    Some(stream.map_or(std::process::ExitCode::FAILURE, |stream| serve(stream.into())))
+}
 
 /// Keys that may be kept: at least one in each partition, and slots are numbered by 32 bits.
 pub const KEY_COUNTS: std::ops::RangeInclusive<usize> = 64..=1_000_000_000;

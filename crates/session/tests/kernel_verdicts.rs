@@ -152,16 +152,6 @@ fn the_model_that_ships_for_the_kernel_says_the_same_there_packet_by_packet() {
     let frames = frames_of("testdata/demo.pcapng");
     let (judged, others) = compared(&model, &frames);
     assert!(judged > 1_000 && judged > 9 * others, "{judged} {others}");
-    eprintln!("{} ns per packet, each 100 times in a row", cost_ns(&model, &frames));
-}
-
-/// Of the packets of a capture; what a packet finds in the processor's caches is what the run
-/// before left there.
-fn cost_ns(model: &Model, frames: &[Frame]) -> u64 {
-    let mut cutter = cutter(model);
-    let frames = &frames[..frames.len().min(300)];
-    let cost = |frame: &Frame| cutter.try_frame(&frame.bytes, frame.time.as_ns(), 100).unwrap().1;
-    frames.iter().map(cost).sum::<u64>() / frames.len() as u64
 }
 
 /// A model that compares every column that a packet can have in the kernel with the value of one

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use fuzz::input::Input;
 use fuzz::place::fresh;
-use fuzz::recorded::{PACKETS, base, read, record_within, walk};
+use fuzz::recorded::{PACKETS, base, record_within, walk};
 use packetlog::ledger::{Head, read_heads};
 use packetlog::log::{Log, head, recover, verify};
 use session::packetlog::verified_lines;
@@ -134,7 +134,7 @@ pub(crate) fn start(bytes: &[u8]) {
         let _ = record_within(&folder, PACKETS..PACKETS + 8, 40 << 10);
     }
     read_all(&folder, &[]);
-    assert!(read(&folder).len() < 64);
+    assert!(fs::read_dir(&folder).expect("a folder").count() < 64);
     let _ = fs::remove_dir_all(&folder);
 }
 

@@ -92,7 +92,7 @@ impl Taker<'_> {
         {
             start -= TAG_LEN;
             captured_len += TAG_LEN as u32;
-            wire_len += TAG_LEN as u32;
+            wire_len = wire_len.saturating_add(TAG_LEN as u32);
         }
         // The kernel cut before the tag was put back.
         let captured_len = captured_len.min(self.snaplen);
@@ -200,6 +200,9 @@ mod tests {
         assert_eq!(record.timestamp, Timestamp::from_parts(7, 9));
         let cut = take(&mut area, &frame, 60, &ETHERNET).unwrap();
         assert_eq!((cut.captured_len, cut.wire_len), (60, 64));
+        frame.wire_len = u32::MAX;
+        let longest = take(&mut area, &frame, u32::MAX, &ETHERNET).unwrap();
+        assert_eq!(longest.wire_len, u32::MAX);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use packet::Timestamp;
 
 use super::options::{STALL_AFTER, STALL_MAX};
 use super::source::{LiveSource, Phase};
-use crate::sys::clock::realtime_now;
+use crate::sys::clock::monotonic_now;
 
 /// How often the kernel is asked what it dropped, and how long a stop may go unnoticed.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stall {
     until_dropped: u64,
-    /// Known from the first look at the ring on.
+    /// By the clock that cannot be set. Known from the first look at the ring on.
     begins: Option<Timestamp>,
 }
 
@@ -40,7 +40,7 @@ impl LiveSource {
     #[cold]
     fn stall_if_due(&mut self) {
         let Some(stall) = &mut self.stall else { return };
-        let now = realtime_now();
+        let now = monotonic_now();
         let begins = *stall.begins.get_or_insert_with(|| now.plus(STALL_AFTER));
         if now < begins || self.phase != Phase::Reading {
             return;
@@ -48,7 +48,7 @@ impl LiveSource {
         let until_dropped = stall.until_dropped;
         self.stall = None;
         let ends = now.plus(STALL_MAX);
-        while realtime_now() < ends && !self.options.stop.load(Ordering::Relaxed) {
+        while monotonic_now() < ends && !self.options.stop.load(Ordering::Relaxed) {
             thread::sleep(LOOK_EVERY);
             self.refresh();
             if self.report.dropped.ring_full >= until_dropped {

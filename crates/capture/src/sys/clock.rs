@@ -10,8 +10,7 @@ pub fn realtime_now() -> Timestamp {
     now(libc::CLOCK_REALTIME)
 }
 
-/// `CLOCK_MONOTONIC`, the clock of programs in the kernel.
-#[cfg(feature = "tap")]
+/// `CLOCK_MONOTONIC`, the clock of programs in the kernel, and of waits: it cannot be set.
 #[must_use]
 pub fn monotonic_now() -> Timestamp {
     now(libc::CLOCK_MONOTONIC)

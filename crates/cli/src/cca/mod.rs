@@ -228,7 +228,6 @@ fn run_live(
     };
     // A queue that is acted on is put back as the process ends.
     ways.heeds_hangup &= arguments.act.act.is_none();
-    ways.acts = act::acts(&arguments.act);
     let cca = Cca::of_devices(settings.clone(), (*clock, namer), devices, shown);
     // The watch itself knows for how long.
     let typed = Sources { duration: None, ..asked.typed() };

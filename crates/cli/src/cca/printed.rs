@@ -13,6 +13,7 @@ use session::cca::{PeriodReport, naming};
 use session::outlet::{RowsError, Taker};
 
 use crate::failure::Failure;
+use crate::run::tell_line;
 use crate::{table, view};
 
 /// What flows did in a period, as people read it.
@@ -69,9 +70,9 @@ impl PeriodOutputs {
         let (clock, has_view) = (self.tables.clock, self.has_view);
         if let Some(act) = self.act() {
             act.look(period, clock).map_err(in_words)?;
-            if has_view {
-                act.take_recent().for_each(|line| view::tell(&line));
-            }
+            let tell = if has_view { view::tell } else { tell_line };
+            act.take_warning().iter().for_each(|line| tell(line));
+            act.take_recent().filter(|_| has_view).for_each(|line| tell(&line));
         }
         Ok(())
     }

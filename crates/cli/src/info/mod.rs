@@ -11,7 +11,7 @@ use engine::census::Census;
 use engine::columns::Columns;
 use engine::run::run_one;
 use session::reading::{Inputs, ReceiveOutcome};
-use session::run::{Acts, Jail};
+use session::run::Jail;
 
 use crate::args::InfoArguments;
 use crate::asked;
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &InfoArguments) -> Result<Status, Failure> {
         Show::Table => None,
         Show::Rows(format) => Some(output::create(&arguments.output, format, row::SCHEMA)?),
     };
-    Jail::unless(arguments.input.no_jail, Acts::default()).enter(&inputs, tell_line);
+    Jail::unless(arguments.input.no_jail).enter(&inputs, tell_line);
     let captures = read(&inputs, sources);
     if let Some(rows) = &mut rows {
         let mut columns = Columns::new(row::SCHEMA);

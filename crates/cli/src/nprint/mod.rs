@@ -16,7 +16,7 @@ use model::{
 use session::first::{FlowsRequest, index};
 use session::flows::RunTotals;
 use session::reading::{Inputs, Needs, OpenSources, hash_seed};
-use session::run::{Acts, Jail};
+use session::run::Jail;
 use session::summary::StageSummary;
 
 use crate::asked;
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &NprintArguments) -> Result<Status, Failure> {
     if arguments.input.check {
         return Ok(Status::Fine);
     }
-    let jail = Jail::unless(arguments.input.no_jail, Acts::default());
+    let jail = Jail::unless(arguments.input.no_jail);
     if let Some(depth) = depth.filter(|_| arguments.sequences) {
         let (request, output) = (request(arguments), &arguments.output);
         let done = sequences::run(request, &inputs, opened, (output, jail), depth)?;

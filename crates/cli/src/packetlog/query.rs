@@ -14,7 +14,7 @@ use packet::LinkType;
 use packetlog::log::{FlowQuery, Log, PacketMatch, Plan, Query, QueryReport};
 use session::copied::CaptureBuffer;
 use session::packetlog::{Listing, flow_named, search};
-use session::run::{Acts, Jail};
+use session::run::Jail;
 use sink::{Existing, OutputFile, WriteError};
 
 use super::args::QueryArguments;
@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     let log = Log::open(&arguments.folder.folder).map_err(Failure::error)?;
     known_classes(&log, &arguments.class)?;
     let mut written = Output::create(arguments)?;
-    let jail = Jail::unless(arguments.no_jail, Acts::default());
+    let jail = Jail::unless(arguments.no_jail);
     jail.enter_for_folder(&arguments.folder.folder, tell_line);
     let begun = now();
     let plan = log.find(&query);

@@ -51,7 +51,8 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
 /// What was typed.
 fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
     let settings = Settings::read(arguments.settings.as_deref())?;
-    let offload = arguments.offload.as_ref().map(|_| Offload::xdp(arguments.mirror)).transpose()?;
+    let offload = arguments.offload.as_ref().map(|_| Offload::xdp(arguments.mirror)).transpose();
+    let offload = offload.map_err(|why| Failure::usage(format_args!("--offload {why}")))?;
     let name = Offload::model(offload, &arguments.model);
     let model = model(name)?;
     let calibration = arguments.calibration.as_deref();
@@ -59,7 +60,7 @@ fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
     let calibration = calibration.map_err(|why| Failure::usage(format!("--calibration: {why}")))?;
     Ok(Ask {
         folder: arguments.folder.clone(),
-        model: model.model,
+        model,
         calibration,
         model_name: name.display().to_string(),
         mode: arguments.mode.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use server::{Mode, Server};
 use session::host::machine_name;
-use session::run::{Acts, CentralDoors, CentralRun, Doors, Jail, Plan};
+use session::run::{CentralDoors, CentralRun, Doors, Jail, Plan};
 
 use super::args::RunArguments;
 use super::{Begun, Beside, alerting, checked, page, stdout, stored, tell_line};
@@ -30,7 +30,7 @@ pub(super) fn run(
             clock: CLOCK,
             stdout,
             tell: Some(tell_line),
-            jail: Jail::unless(arguments.no_jail, Acts::default()),
+            jail: Jail::unless(arguments.no_jail),
             warn: tell_line,
         },
         control: Arc::clone(&control),

@@ -26,7 +26,7 @@ use session::page::PageSettings;
 use session::published::NatsSettings;
 use session::reading::{Inputs, OpenSources};
 use session::run::{
-    Acts, Again, Doors, InputSettings, Jail, NO_FILE, Plan, RunError, RunSettings, Session, USUAL,
+    Again, Doors, InputSettings, Jail, NO_FILE, Plan, RunError, RunSettings, Session, USUAL,
     check_user, example, read,
 };
 use session::stored::HistorySettings;
@@ -87,6 +87,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     let path = arguments.config.as_deref();
     let mut plan = plan(path, arguments, host)?.map_err(|mistakes| settings(&mistakes))?;
     plan.check_drills().map_err(|message| Failure::usage(format!("--{message}")))?;
+    plan.check_cut().map_err(Failure::usage)?;
     FileMode::ask(plan.run.file_mode.or_else(FileMode::explicit));
     if arguments.test_alerts {
         return alerting::test(&plan.alerts);
@@ -141,7 +142,7 @@ fn pass(
     let is_quiet = arguments.quiet || arguments.view;
     let tell_events = (!arguments.quiet).then_some(tell);
     plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)?;
-    let jail = Jail::unless(arguments.no_jail, Acts::default());
+    let jail = Jail::unless(arguments.no_jail);
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events, jail, warn: tell };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
@@ -279,7 +280,7 @@ pub(crate) fn report(arguments: &RunArguments, host: &Host) -> Result<(Status, S
     if inputs.interface.is_some() {
         return Err(Failure::usage("report: no captures; give them with -r"));
     }
-    let jail = Jail::unless(arguments.no_jail, Acts::default());
+    let jail = Jail::unless(arguments.no_jail);
     let doors = Doors { clock: CLOCK, stdout, tell: None, jail, warn: tell_line };
     let session = Session::begin(plan, inputs, opened, doors, |_, _| {})?;
     let facts = page::facts(session.inputs(), true);

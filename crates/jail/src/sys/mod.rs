@@ -224,6 +224,14 @@ fn set_capabilities(sets: &[CapabilityData; 2]) -> Result<(), i32> {
     if set == 0 { Ok(()) } else { Err(errno()) }
 }
 
+/// Has this process, and programs that it starts, take no notice of signals.
+pub(crate) fn ignore(signals: &[libc::c_int]) {
+    for signal in signals {
+        // SAFETY: a signal that can be ignored, by which no code of ours runs.
+        unsafe { libc::signal(*signal, libc::SIG_IGN) };
+    }
+}
+
 /// Does something on a thread of its own that holds no capability; none where that is not possible.
 pub(crate) fn without_capabilities<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     let bare = || set_capabilities(&[CapabilityData::default(); 2]).is_ok().then(work);

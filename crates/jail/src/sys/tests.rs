@@ -5,21 +5,31 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::UdpSocket;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr;
 use std::sync::mpsc;
 use std::thread;
 
 use super::*;
-use crate::{Acts, Needs, enter};
+use crate::{DeviceChanges, Needs, enter};
 
-/// What the child is: `free` or `jailed`, and its folders.
+/// What the child is: `free`, `jailed` or `helper`, and its folders.
 const ROLE: &str = "WIRELENS_JAIL_CHILD";
 const FOLDER: &str = "WIRELENS_JAIL_FOLDER";
 
 fn done(result: libc::c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn call_of_three(
+    number: libc::c_long,
+    one: libc::c_long,
+    two: libc::c_long,
+    three: libc::c_long,
+) -> io::Result<()> {
+    // SAFETY: numbers, or an address and the length of what is there, which is only read.
+    done(unsafe { libc::syscall(number, one, two, three) })
 }
 
 /// A process that waits, to be attacked.
@@ -54,6 +64,16 @@ fn attempts(folder: &Path, victim: libc::pid_t) -> Vec<(&'static str, io::Result
     let mount = || unsafe {
         libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_PRIVATE, ptr::null())
     };
+    // A command of bpf(2) with no argument that it could carry out.
+    let bpf = |command: libc::c_long| {
+        let nothing = [0_u64; 18];
+        let (at, len) = (nothing.as_ptr() as libc::c_long, size_of_val(&nothing) as libc::c_long);
+        match call_of_three(libc::SYS_bpf, command, at, len) {
+            Err(error) if error.raw_os_error() != Some(libc::EPERM) => Ok(()),
+            other => other,
+        }
+    };
+    let netlink = libc::c_long::from(libc::AF_NETLINK);
     vec![
         ("write inside", fs::write(inside.join("kept"), "x")),
         ("rename inside", fs::rename(inside.join("kept"), inside.join("renamed"))),
@@ -62,6 +82,11 @@ fn attempts(folder: &Path, victim: libc::pid_t) -> Vec<(&'static str, io::Result
         ("own signal", call(libc::SYS_kill, std::process::id().into(), 0)),
         ("read outside", fs::read(outside.join("there")).map(drop)),
         ("execve", Command::new("true").status().map(drop)),
+        ("execve of another", Command::new("false").status().map(drop)),
+        ("element of a map", bpf(BPF_MAP_LOOKUP_ELEM)),
+        ("map", bpf(BPF_MAP_CREATE)),
+        ("program of bpf", bpf(BPF_PROG_LOAD)),
+        ("netlink socket", call(libc::SYS_socket, netlink, libc::SOCK_RAW.into())),
         ("write outside", fs::write(outside.join("there"), "x")),
         ("create outside", fs::write(outside.join("new"), "x")),
         ("remove outside", fs::remove_file(outside.join("old"))),
@@ -76,8 +101,22 @@ fn attempts(folder: &Path, victim: libc::pid_t) -> Vec<(&'static str, io::Result
 
 const ALLOWED: [&str; 6] =
     ["write inside", "rename inside", "remove inside", "thread", "own signal", "read outside"];
+/// What a process that changes devices by a program, and uses maps, can do as well.
+const OF_HELPER: [&str; 3] = ["execve", "element of a map", "netlink socket"];
 /// Only root can, even without a jail.
-const OF_ROOT: [&str; 3] = ["mount", "raw socket", "unshare"];
+const OF_ROOT: [&str; 5] = ["mount", "raw socket", "unshare", "map", "program of bpf"];
+const ATTEMPT_COUNT: usize = 22;
+
+/// Commands of bpf(2).
+const BPF_MAP_CREATE: libc::c_long = 0;
+const BPF_MAP_LOOKUP_ELEM: libc::c_long = 1;
+const BPF_PROG_LOAD: libc::c_long = 5;
+
+/// Where `true` is.
+fn program() -> PathBuf {
+    let folders = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect::<Vec<_>>();
+    folders.iter().map(|folder| folder.join("true")).find(|path| path.is_file()).unwrap()
+}
 
 /// Not a test of its own: what the other tests start, in a process that can be given up.
 #[test]
@@ -100,9 +139,14 @@ fn child() {
             to.send(fs::write(folder.join("other/early"), "x").is_ok()).unwrap();
         })
     };
-    if role == "jailed" {
-        let written = vec![folder.join("granted")];
-        let entered = enter(&Needs { written, ..Needs::default() });
+    if role != "free" {
+        let needs = Needs { written: vec![folder.join("granted")], ..Needs::default() };
+        let changes = DeviceChanges::ByProgram(program());
+        let needs = match &*role {
+            "helper" => Needs { has_maps: true, changes, ..needs },
+            _ => needs,
+        };
+        let entered = enter(&needs);
         println!("\nmissing: {:?}", entered.missing);
         println!("kept: {:?}", entered.kept);
     }
@@ -150,7 +194,7 @@ fn run(role: &str) -> (String, BTreeMap<String, bool>) {
 #[test]
 fn without_a_jail_every_attempt_succeeds() {
     let (said, attempts) = run("free");
-    assert_eq!(attempts.len(), 17, "{said}");
+    assert_eq!(attempts.len(), ATTEMPT_COUNT, "{said}");
     for (name, is_done) in attempts {
         let is_beyond = OF_ROOT.contains(&&*name) && !is_root();
         assert!(is_done || is_beyond, "{name}: {said}");
@@ -161,7 +205,7 @@ fn without_a_jail_every_attempt_succeeds() {
 fn in_a_jail_only_what_is_granted_succeeds_on_every_thread() {
     let version = landlock_version().unwrap_or(0);
     let (said, attempts) = run("jailed");
-    assert_eq!(attempts.len(), 17, "{said}");
+    assert_eq!(attempts.len(), ATTEMPT_COUNT, "{said}");
     if version >= 3 {
         assert!(said.contains("missing: []"), "{said}");
     }
@@ -186,8 +230,27 @@ fn in_a_jail_only_what_is_granted_succeeds_on_every_thread() {
 }
 
 #[test]
+fn a_process_that_changes_devices_starts_one_program_and_uses_maps_that_are_open() {
+    let version = landlock_version().unwrap_or(0);
+    let (said, attempts) = run("helper");
+    assert_eq!(attempts.len(), ATTEMPT_COUNT, "{said}");
+    for (name, is_done) in attempts {
+        let needs_landlock =
+            name.ends_with("outside") || name == "early thread" || name == "execve of another";
+        if name != "read outside" && needs_landlock && version < 1 {
+            continue;
+        }
+        let is_allowed = ALLOWED.contains(&&*name) || OF_HELPER.contains(&&*name);
+        assert_eq!(is_done, is_allowed, "{name}: {said}");
+    }
+    // CAP_NET_ADMIN.
+    assert!(!is_root() || said.contains("CapEff: 0000000000001000"), "{said}");
+}
+
+#[test]
 fn what_a_run_needs_is_kept_and_named() {
-    let acts = Acts { has_taps: true, starts_programs: true, enters_namespaces: false };
-    let kept = crate::kept(&Needs { acts, has_ring: true, ..Needs::default() });
-    assert_eq!(kept, ["bpf(2)", "starting programs", "io_uring for writes"]);
+    let changes = DeviceChanges::ByProgram("/sbin/tc".into());
+    let needs = Needs { changes, has_maps: true, has_ring: true, ..Needs::default() };
+    let named = ["starting /sbin/tc", "maps of BPF programs that are open", "io_uring for writes"];
+    assert_eq!(crate::kept(&needs), named);
 }

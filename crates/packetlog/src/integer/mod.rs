@@ -139,6 +139,23 @@ impl IntegerModel {
         })
     }
 
+    /// Whether it can take the place of another one while packets come: the sums that are kept
+    /// of keys have to mean the same.
+    ///
+    /// # Errors
+    /// [`IntegerError`], with what differs.
+    pub fn check_replaces(&self, other: &Self) -> Result<(), IntegerError> {
+        let keeps_same = Key::ALL.iter().all(|&key| self.needs(key) == other.needs(key));
+        let what = if self.class_count != other.class_count {
+            "classes"
+        } else if self.options != other.options || !keeps_same {
+            "features: keys, sketches or windows"
+        } else {
+            return Ok(());
+        };
+        Err(IntegerError { cause: format!("it has other {what}") })
+    }
+
     /// Bytes of its tables.
     #[must_use]
     pub fn sizes(&self) -> TableSizes {
@@ -251,6 +268,13 @@ impl IntegerClassifier {
             weights: vec![0; model.class_count],
             model,
         }
+    }
+
+    /// From the next batch on it judges by this model, which
+    /// [replaces](IntegerModel::check_replaces) the one before. Sums stay.
+    pub fn put_model(&mut self, model: Arc<IntegerModel>) {
+        self.values.resize(model.columns.len(), IntegerValue::default());
+        self.model = model;
     }
 
     /// Packets of flows, or of hosts, that found no bucket.

@@ -1,7 +1,7 @@
 //! Verdicts that a program in the kernel gave, taken from in front of the packets.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use packet::{Batch, CutNote, FlowKey, HashSeed, Record};
 
@@ -19,6 +19,28 @@ pub struct VerdictTally {
     pub by_user: AtomicU64,
 }
 
+/// A model that is to replace the one in force; the thread that judges takes it up.
+#[derive(Debug, Default)]
+pub struct NextModel {
+    is_there: AtomicBool,
+    model: Mutex<Option<Arc<IntegerModel>>>,
+}
+
+impl NextModel {
+    /// Offers a model, in place of one that was not taken up yet.
+    pub fn put(&self, model: Arc<IntegerModel>) {
+        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Some(model);
+        self.is_there.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Option<Arc<IntegerModel>> {
+        if !self.is_there.swap(false, Ordering::Acquire) {
+            return None;
+        }
+        self.model.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// Reads verdicts, and judges packets that have none.
 ///
 /// The program and user space have sketches of their own. What the program leaves alone are
@@ -29,6 +51,7 @@ pub struct KernelVerdicts {
     judged_whole: Vec<PacketVerdict>,
     counts: ClassifierCounts,
     tally: Arc<VerdictTally>,
+    next: Arc<NextModel>,
 }
 
 impl KernelVerdicts {
@@ -41,6 +64,7 @@ impl KernelVerdicts {
             judged_whole: Vec::new(),
             counts: ClassifierCounts::default(),
             tally: Arc::default(),
+            next: Arc::default(),
         }
     }
 
@@ -48,6 +72,12 @@ impl KernelVerdicts {
     #[must_use]
     pub fn tally(&self) -> Arc<VerdictTally> {
         Arc::clone(&self.tally)
+    }
+
+    /// Where a model is put that is to replace the one in force.
+    #[must_use]
+    pub fn next(&self) -> Arc<NextModel> {
+        Arc::clone(&self.next)
     }
 
     /// The outcome of packets so far.
@@ -68,6 +98,9 @@ impl Judge for KernelVerdicts {
     #[allow(clippy::cast_precision_loss)]
     fn judge(&mut self, batch: &Batch<'_>, judged: &mut Vec<PacketVerdict>) {
         judged.clear();
+        if let Some(model) = self.next.take() {
+            self.whole.put_model(model);
+        }
         let (mut begin, mut by_kernel) = (0, 0);
         for (at, frame) in batch.frames().enumerate() {
             let Some(note) = CutNote::before(frame.record, batch, self.secret) else {

@@ -62,9 +62,11 @@ pub(crate) enum Entry {
         boot: String,
         syncs: bool,
     },
-    /// A recorder ended properly.
+    /// A recorder ended properly. All files that were complete are synced, except so many: the disk
+    /// reported an error, or took longer than the recorder waits.
     Stop {
         account: String,
+        unsynced: u64,
     },
     /// From here on packets are stored by another mode.
     Mode {
@@ -89,6 +91,12 @@ pub(crate) enum Entry {
     /// The disk has all chunks of a file that are recorded so far.
     Synced {
         file: String,
+    },
+    /// The disk reported an error when it was to take a file: it may lack any of its chunks, even
+    /// if it is asked again without one.
+    Unsynced {
+        file: String,
+        cause: String,
     },
     /// After a power cut the disk had not all that was recorded of a file behind its synced part:
     /// these records, of so many chunks, no longer hold. What is there follows as found. So many
@@ -118,7 +126,9 @@ impl Entry {
                 });
                 ("start", content)
             }
-            Self::Stop { account } => ("stop", json!({"account": account})),
+            Self::Stop { account, unsynced } => {
+                ("stop", json!({"account": account, "unsynced": unsynced}))
+            }
             Self::Mode { generation, name } => {
                 ("mode", json!({"generation": generation, "name": name}))
             }
@@ -143,6 +153,7 @@ impl Entry {
                 ("delete", content)
             }
             Self::Synced { file } => ("synced", json!({"file": file})),
+            Self::Unsynced { file, cause } => ("unsynced", json!({"file": file, "cause": cause})),
             Self::Lost { file, chunks, packets } => {
                 ("lost", json!({"file": file, "chunks": chunks, "packets": packets}))
             }
@@ -165,7 +176,11 @@ impl Entry {
                 boot: text("boot").unwrap_or_default(),
                 syncs: content.get("sync").and_then(Value::as_bool).unwrap_or(false),
             },
-            "stop" => Self::Stop { account: text("account")? },
+            "stop" => {
+                // Not yet said by the first recorders with a ledger.
+                let unsynced = number("unsynced").unwrap_or(0);
+                Self::Stop { account: text("account")?, unsynced }
+            }
             "mode" => Self::Mode { generation: number("generation")?, name: text("name")? },
             "chunk" | "found" => Self::Chunk(ChunkEntry {
                 file: text("file")?,
@@ -189,6 +204,7 @@ impl Entry {
                 Self::Delete { file: text("file")?, cause, packets, bytes }
             }
             "synced" => Self::Synced { file: text("file")? },
+            "unsynced" => Self::Unsynced { file: text("file")?, cause: text("cause")? },
             "lost" => Self::Lost {
                 file: text("file")?,
                 chunks: number("chunks")?,

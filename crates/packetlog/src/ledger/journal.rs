@@ -10,7 +10,9 @@ use rustix::fs::FallocateFlags;
 
 use super::entry::Entry;
 use super::head::Head;
-use super::scan::{Damage, Step, read_segment, seal, segment_name, segment_path, segments};
+use super::scan::{
+    Damage, SegmentEnd, Step, read_segment, seal, segment_name, segment_path, segments,
+};
 use super::state::LedgerState;
 use crate::own::{Access, create_like, open_in_to_write, open_own_to_write};
 
@@ -65,13 +67,57 @@ pub(crate) struct Journal {
     error: Option<io::Error>,
 }
 
+/// A segment as it was found.
+struct Segment {
+    path: PathBuf,
+    head: Option<Head>,
+    state: LedgerState,
+    /// No recorder has started with it, or with one before.
+    is_new: bool,
+    read: SegmentEnd,
+}
+
+impl Segment {
+    fn read(path: PathBuf) -> io::Result<Self> {
+        let (mut head, mut state, mut is_new) = (None, LedgerState::default(), true);
+        let read = read_segment(&path, &mut head, &mut |seen| {
+            if let Step::Record(head, entry) = seen {
+                state.apply(entry);
+                // A recorder may have been killed while it listed the files that are there.
+                is_new &= match entry {
+                    Entry::Segment(_) => head.number == 1,
+                    entry => matches!(entry, Entry::Earlier { .. }),
+                };
+            }
+        })?;
+        Ok(Self { path, head, state, is_new, read })
+    }
+
+    /// Whether a crash leaves a segment like this: of the machine, if that may be, or else of a
+    /// recorder alone.
+    fn is_of_crash(&self, may_be_cut: bool) -> bool {
+        match self.read.damage {
+            None | Some(Damage::Torn) => true,
+            Some(Damage::Zeros) => may_be_cut,
+            Some(_) => false,
+        }
+    }
+}
+
 impl Journal {
-    /// Opens the ledger of a folder, or begins one. A torn record at its end is cut off; after any
-    /// other damage a new segment continues, and what is damaged stays as evidence.
+    /// Opens the ledger of a folder, or begins one. What a crash left at its end is cut off: a torn
+    /// record, and where the power may have failed, as `boot` is not that of the last recorder,
+    /// what the disk had not yet. After any other damage a new segment continues, and what is
+    /// damaged stays as evidence.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(crate) fn open(folder: &Path, access: Access, len_max: u64) -> io::Result<Self> {
+    pub(crate) fn open(
+        folder: &Path,
+        access: Access,
+        len_max: u64,
+        boot: &str,
+    ) -> io::Result<Self> {
         let numbers = segments(folder)?;
         let mut journal = Self {
             folder: folder.to_owned(),
@@ -95,39 +141,31 @@ impl Journal {
             let len = std::fs::symlink_metadata(segment_path(folder, number))?.len();
             journal.lens.push_back((number, len));
         }
-        let mut is_newest = true;
+        // The newest segment with a record, and those behind it, oldest first.
+        let (mut last, mut blank) = (None, VecDeque::new());
         for &number in numbers.iter().rev() {
-            let path = segment_path(folder, number);
-            let (mut head, mut state) = (None, LedgerState::default());
-            let mut is_new = true;
-            let read = read_segment(&path, &mut head, &mut |seen| {
-                if let Step::Record(head, entry) = seen {
-                    state.apply(entry);
-                    // A recorder may have been killed while it listed the files that are there.
-                    is_new &= match entry {
-                        Entry::Segment(_) => head.number == 1,
-                        entry => matches!(entry, Entry::Earlier { .. }),
-                    };
-                }
-            })?;
-            let is_torn = matches!(read.damage, None | Some(Damage::Torn));
-            if is_newest && is_torn && head.is_none() {
-                // A recorder was killed while it began this segment: the one before it continues.
-                std::fs::remove_file(&path)?;
-                journal.lens.pop_back();
-                continue;
-            }
-            journal.is_new = is_new && head.is_some();
-            if let Some(head) = head {
-                (journal.head, journal.state) = (head, state);
-                if is_newest && is_torn {
-                    journal.resume(&path, read.end, read.first_len)?;
-                }
+            let segment = Segment::read(segment_path(folder, number))?;
+            if segment.head.is_some() {
+                last = Some(segment);
                 break;
             }
-            is_newest = false;
+            blank.push_front(segment);
         }
-        journal.is_new |= journal.lens.is_empty();
+        let may_be_cut = last.as_ref().is_none_or(|last| last.state.may_be_cut(boot));
+        // A crash while a segment was begun: the one before it continues.
+        while let Some(segment) = blank.pop_back_if(|segment| segment.is_of_crash(may_be_cut)) {
+            std::fs::remove_file(&segment.path)?;
+            journal.lens.pop_back();
+        }
+        journal.is_new = journal.lens.is_empty();
+        if let Some(last) = last {
+            let goes_on = blank.is_empty() && last.is_of_crash(may_be_cut);
+            (journal.head, journal.state) = (last.head.unwrap_or_default(), last.state);
+            journal.is_new = last.is_new;
+            if goes_on {
+                journal.resume(&last.path, last.read.end, last.read.first_len)?;
+            }
+        }
         if journal.is_over {
             journal.begin_segment();
         }
@@ -360,7 +398,7 @@ mod tests {
     #[test]
     fn omitted_records_are_in_the_sums_of_the_next_segment_and_until_then_nothing_is_synced() {
         let folder = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(folder.path(), Access::Owner, 64 << 10).unwrap();
+        let mut journal = Journal::open(folder.path(), Access::Owner, 64 << 10, "").unwrap();
         journal.put(&chunk(0));
         journal.sync().unwrap();
         // What takes no record, as a disk without room.
@@ -378,7 +416,7 @@ mod tests {
         assert!(journal.sync().is_err(), "the omitted ones are not on the disk");
         journal.put(&chunk(8000));
         journal.sync().unwrap();
-        let again = Journal::open(folder.path(), Access::Owner, 64 << 10).unwrap();
+        let again = Journal::open(folder.path(), Access::Owner, 64 << 10, "").unwrap();
         assert_eq!((again.state(), again.head()), (journal.state(), journal.head()));
         assert_eq!(again.state().files.values().next().unwrap().chunks, 8001);
         let mut damages = 0;
@@ -392,7 +430,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("log");
         std::fs::create_dir(&place).unwrap();
-        let mut journal = Journal::open(&place, Access::Owner, 16 << 10).unwrap();
+        let mut journal = Journal::open(&place, Access::Owner, 16 << 10, "").unwrap();
         // No new file can be made there; the open folder still takes records.
         let moved = folder.path().join("moved");
         std::fs::rename(&place, &moved).unwrap();

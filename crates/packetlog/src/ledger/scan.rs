@@ -59,9 +59,11 @@ pub(super) fn seal(before: &Head, entry: &Entry) -> (String, Head) {
 /// Why a segment cannot be read on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Damage {
-    /// A line is not complete, as when a recorder is killed while it writes, or has bytes that are
-    /// 0: the disk had not all of the segment when the power failed. No record has such bytes.
+    /// A line is not complete, as when a recorder is killed while it writes.
     Torn,
+    /// A line has bytes that are 0, as no record has: the disk had not all of the segment when the
+    /// power failed. A recorder that is killed leaves none.
+    Zeros,
     /// A line is longer than is read.
     TooLong,
     /// A line is no record of a ledger.
@@ -133,7 +135,7 @@ pub(super) fn read_segment(
                 see(Step::Record(&next, &entry));
                 continue;
             }
-            Err(Damage::Torn) if is_cut => Damage::TooLong,
+            Err(Damage::Torn | Damage::Zeros) if is_cut => Damage::TooLong,
             Err(damage) => damage,
         };
         see(Step::Damage(path, number, damage.clone()));
@@ -150,7 +152,10 @@ pub(super) fn read_segment(
 /// The record of a line that follows `before`; the first of a segment may follow what is not
 /// known.
 fn record_of(line: &[u8], is_first: bool, before: Option<Head>) -> Result<(Head, Entry), Damage> {
-    let line = line.strip_suffix(b"\n").filter(|line| !line.contains(&0)).ok_or(Damage::Torn)?;
+    if line.contains(&0) {
+        return Err(Damage::Zeros);
+    }
+    let line = line.strip_suffix(b"\n").ok_or(Damage::Torn)?;
     let line = std::str::from_utf8(line).map_err(|_| Damage::NoRecord)?;
     let (number, named, entry, hash, content) = read_line(line).ok_or(Damage::NoRecord)?;
     if is_first != matches!(entry, Entry::Segment(_)) || is_first != named.is_some() {

@@ -20,6 +20,9 @@ pub(crate) struct FileEntry {
     pub(crate) digest: Digest,
     /// What of it the disk has.
     pub(crate) synced: SyncedPart,
+    /// The disk reported an error for the rest. The kernel reports each error once and then takes
+    /// the pages for written, so that only a read after the next boot shows what is there.
+    pub(crate) has_failed: bool,
 }
 
 /// The first chunks of a file, which are known to be on the disk: chunks, packets, end and digest
@@ -37,7 +40,7 @@ impl FileEntry {
     pub(crate) const fn earlier(chunks: u64, packets: u64, end: u64) -> Self {
         let digest = [0; 32];
         let synced = SyncedPart { chunks, packets, end, digest };
-        Self { chunks, packets, end, earlier_end: end, digest, synced }
+        Self { chunks, packets, end, earlier_end: end, digest, synced, has_failed: false }
     }
 
     const fn whole(&self) -> SyncedPart {
@@ -54,7 +57,7 @@ impl FileEntry {
     pub(crate) const fn synced_part(&self) -> Self {
         let SyncedPart { chunks, packets, end, digest } = self.synced;
         let (earlier_end, synced) = (self.earlier_end, self.synced);
-        Self { chunks, packets, end, earlier_end, digest, synced }
+        Self { chunks, packets, end, earlier_end, digest, synced, has_failed: false }
     }
 
     /// Adds a chunk.
@@ -113,6 +116,11 @@ impl LedgerState {
         !self.boot.is_empty() && !boot.is_empty() && self.boot != boot
     }
 
+    /// Whether the power may have failed since the last record: only the same boot rules it out.
+    pub(crate) fn may_be_cut(&self, boot: &str) -> bool {
+        !boot.is_empty() && self.boot != boot
+    }
+
     /// Adds a record. A segment's sums take the place of all before it.
     pub(crate) fn apply(&mut self, entry: &Entry) {
         match entry {
@@ -122,7 +130,7 @@ impl LedgerState {
                 (self.is_stopped, self.account) = (false, account.clone());
                 (self.boot, self.syncs) = (boot.clone(), *syncs);
             }
-            Entry::Stop { account } => {
+            Entry::Stop { account, .. } => {
                 (self.is_stopped, self.account) = (true, account.clone());
             }
             Entry::Chunk(chunk) => {
@@ -149,7 +157,12 @@ impl LedgerState {
             }
             Entry::Synced { file } => {
                 if let Some(file) = self.files.get_mut(file) {
-                    file.synced = file.whole();
+                    (file.synced, file.has_failed) = (file.whole(), false);
+                }
+            }
+            Entry::Unsynced { file, .. } => {
+                if let Some(file) = self.files.get_mut(file) {
+                    file.has_failed = true;
                 }
             }
             Entry::Lost { file, chunks, packets } => {
@@ -178,10 +191,14 @@ impl LedgerState {
                     "blake3": hex(&part.digest),
                 }),
             };
-            json!({
+            let mut json = json!({
                 "file": name, "chunks": file.chunks, "packets": file.packets, "end": file.end,
                 "earlier_end": file.earlier_end, "blake3": hex(&file.digest), "synced": synced,
-            })
+            });
+            if file.has_failed {
+                json["failed"] = Value::Bool(true);
+            }
+            json
         };
         let sums = |cause: Deletion| self.deleted.get(cause as usize).copied().unwrap_or_default();
         json!({
@@ -227,6 +244,7 @@ impl LedgerState {
                 earlier_end: number(file, "earlier_end")?,
                 digest: unhex(file.get("blake3")?.as_str()?)?,
                 synced: SyncedPart::default(),
+                has_failed: file.get("failed").and_then(Value::as_bool).unwrap_or(false),
             };
             entry.synced = match file.get("synced") {
                 None | Some(Value::Bool(false)) => SyncedPart::default(),

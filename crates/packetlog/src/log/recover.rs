@@ -98,7 +98,8 @@ pub fn recover(folder: &Path) -> Result<RecoveryReport, LogError> {
     let wrong = |error| LogError::new(folder, error);
     if scan_newest(folder).map_err(wrong)?.is_some() {
         let access = Access::of_folder(folder);
-        let mut journal = Journal::open(folder, access, ledger_len_max(None)).map_err(wrong)?;
+        let len_max = ledger_len_max(None);
+        let mut journal = Journal::open(folder, access, len_max, &boot).map_err(wrong)?;
         adopt(&mut journal, &open_files(folder)?, &boot)?;
         journal.sync().map_err(wrong)?;
     }

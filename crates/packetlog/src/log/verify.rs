@@ -13,6 +13,7 @@ use crate::ledger::{
     ChunkEntry, Damage, Deletion, Entry, FileEntry, Head, LedgerState, Step, digest, scan,
     scan_newest,
 };
+use crate::own::boot_id;
 
 /// What is not as the ledger or an anchor has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,6 +65,9 @@ pub enum Finding {
     Side(String),
     /// The account has less than the ledger.
     Account(String),
+    /// A power cut is recorded that cannot have been: the machine ran on from before it until after
+    /// it, or the recorder before it knew of no boot.
+    NoPowerCut(PowerLoss),
 }
 
 /// A place in a file of the log.
@@ -116,6 +120,12 @@ impl fmt::Display for Finding {
             Self::Summed(place) => write!(f, "{place}: blocks were changed, removed or added"),
             Self::Stray(place) => write!(f, "{place}: no block"),
             Self::Account(text) => write!(f, "account: {text}"),
+            Self::NoPowerCut(lost) => write!(
+                f,
+                "{}: {} packets are recorded as lost in a power cut, which the boot identifiers \
+                 before and after rule out: record {} was forged",
+                lost.file, lost.packets, lost.number
+            ),
         }
     }
 }
@@ -176,6 +186,8 @@ struct Reading {
     /// Files as the oldest record that is there has them.
     base: BTreeMap<String, FileEntry>,
     chunks: BTreeMap<String, Vec<ChunkEntry>>,
+    /// By boot, the latest record of a recorder that started then.
+    boots: BTreeMap<String, u64>,
     is_gap: bool,
     last_damage: Option<Damage>,
 }
@@ -190,6 +202,7 @@ impl Reading {
                 read.last_damage = Some(damage.clone());
                 let what = match damage {
                     Damage::Torn => "a record is not complete",
+                    Damage::Zeros => "bytes that are 0: only a power cut leaves them",
                     Damage::NoRecord => "no record of a ledger",
                     Damage::Hash => "its hash is wrong: this record was changed",
                     Damage::Gap => "records before it are missing",
@@ -216,6 +229,7 @@ impl Reading {
         match entry {
             // Records that were omitted are in the sums alone.
             Entry::Segment(state) if self.is_gap || state.omitted > self.state.omitted => {
+                self.boots.entry(state.boot.clone()).or_insert(head.number);
                 self.base.clone_from(&state.files);
                 self.chunks.clear();
                 self.is_gap = false;
@@ -231,10 +245,19 @@ impl Reading {
             Entry::Earlier { file, chunks, end, packets } => {
                 self.base.insert(file.clone(), FileEntry::earlier(*chunks, *packets, *end));
             }
+            Entry::Start { boot, .. } => {
+                self.deny_power_cuts(boot, report);
+                self.boots.insert(boot.clone(), head.number);
+            }
             Entry::Lost { file, chunks, packets } => {
                 let (number, file) = (head.number, file.clone());
                 let (chunks, packets) = (*chunks, *packets);
-                report.lost.push(PowerLoss { number, file, chunks, packets });
+                let lost = PowerLoss { number, file, chunks, packets };
+                if self.state.boot.is_empty() {
+                    report.findings.push(Finding::NoPowerCut(lost));
+                } else {
+                    report.lost.push(lost);
+                }
             }
             Entry::Delete { file, cause, packets, .. } => {
                 self.base.remove(file);
@@ -250,6 +273,14 @@ impl Reading {
         if let Entry::Lost { file, .. } = entry {
             self.fall_back(file);
         }
+    }
+
+    /// The machine was not started again between two moments of one boot: what is recorded in
+    /// between as lost in a power cut was removed by a user, who added that record.
+    fn deny_power_cuts(&self, boot: &str, report: &mut VerifyReport) {
+        let Some(since) = self.boots.get(boot).filter(|_| !boot.is_empty()) else { return };
+        let denied = report.lost.extract_if(.., |lost| lost.number > *since);
+        report.findings.extend(denied.map(Finding::NoPowerCut));
     }
 
     /// Of a file of which a power cut took something, only the records of its synced part hold.
@@ -270,7 +301,7 @@ impl Reading {
     /// Totals only grow, over all recorders of a log.
     fn compare_account(&self, number: u64, entry: &Entry, report: &mut VerifyReport) {
         let (Entry::Start { account: text, .. }
-        | Entry::Stop { account: text }
+        | Entry::Stop { account: text, .. }
         | Entry::Account { text }) = entry
         else {
             return;
@@ -300,11 +331,17 @@ pub fn verify(folder: &Path, anchors: &[Head]) -> Result<VerifyReport, LogError>
             report.anchors_before += 1;
         }
     }
-    let state = &read.state;
+    let (state, boot) = (&read.state, boot_id());
+    read.deny_power_cuts(&boot, &mut report);
     report.is_stopped = state.is_stopped;
     (report.unclean, report.omitted) = (state.unclean, state.omitted);
-    if read.is_gap && read.last_damage == Some(Damage::Torn) {
-        // What a recorder was just writing, or was killed at; the last finding so far of a ledger.
+    let is_of_crash = match read.last_damage {
+        Some(Damage::Torn) => true,
+        Some(Damage::Zeros) => state.may_be_cut(&boot),
+        _ => false,
+    };
+    if read.is_gap && is_of_crash {
+        // What a recorder was just writing, or a crash left; the last finding so far of a ledger.
         let last = report.findings.iter().rposition(|it| matches!(it, Finding::Ledger { .. }));
         last.map(|last| report.findings.remove(last));
     }

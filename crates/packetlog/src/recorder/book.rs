@@ -117,7 +117,7 @@ impl Writer {
 
     /// Writes the account, where anything is new.
     pub(super) fn tell_account(&mut self, urgency: Urgency) {
-        self.record_synced();
+        self.note_synced();
         let now = (self.clock)();
         let ring_lost = self.state.ring_lost.load(Ordering::Relaxed);
         let ring_lost = self.book.ring_lost_before.saturating_add(ring_lost);
@@ -190,16 +190,19 @@ impl Writer {
         })
     }
 
-    /// Looks once more whether all that this recorder wrote is there.
+    /// Looks once more whether all files are there: after a power cut one that was deleted before
+    /// would look like one that the disk had not.
     pub(super) fn look_back(&mut self) {
         for index in 0..self.series.len() {
             let Some(series) = self.series.get_mut(index) else { continue };
             let closed = std::mem::take(&mut series.closed);
-            for file in closed.iter().filter(|file| file.is_own) {
+            for file in &closed {
                 if !self.is_there(file) {
                     self.record_deletion(&file.name, &file.rows, Deletion::Gone);
                     RecorderState::add(&self.state.files_gone, 1);
-                    self.lose_file(Cause::Gone, &file.rows);
+                    if file.is_own {
+                        self.lose_file(Cause::Gone, &file.rows);
+                    }
                 }
             }
             if let Some(series) = self.series.get_mut(index) {

@@ -22,7 +22,15 @@ pub trait Disk: Send {
     /// # Errors
     /// What the system said.
     fn write(&mut self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// How complete files are synchronised, on a thread of their own.
+    fn syncing(&self) -> SyncFile {
+        Box::new(File::sync_data)
+    }
 }
+
+/// Waits until the disk has a file.
+pub type SyncFile = Box<dyn FnMut(&File) -> io::Result<()> + Send>;
 
 /// A file as it is.
 #[derive(Clone, Copy, Debug, Default)]

@@ -127,10 +127,10 @@ impl Writer {
         self.settle_ledger();
     }
 
-    /// It ends properly.
-    pub(super) fn record_stop(&mut self) {
+    /// It ends properly, and the disk may not have so many files.
+    pub(super) fn record_stop(&mut self, unsynced: u64) {
         let account = self.account_now().text();
-        self.record(&Entry::Stop { account });
+        self.record(&Entry::Stop { account, unsynced });
         self.settle_ledger();
     }
 

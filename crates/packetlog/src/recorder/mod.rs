@@ -43,7 +43,7 @@ use packet::{Frame, HashSeed};
 
 pub use crate::cause::Cause;
 pub use crate::section::ClassInfo;
-pub use disk::{Disk, PlainDisk};
+pub use disk::{Disk, PlainDisk, SyncFile};
 pub use fault::RecorderError;
 pub use options::{Clock, Direct, Encoding, Notes, RecorderOptions, WhenFull};
 pub use state::{RecorderState, StreamState};
@@ -101,6 +101,9 @@ pub struct RecorderReport {
     pub chunks: u64,
     /// Bytes of them on the disk, with index and hashes, as files were compressed or not.
     pub bytes: u64,
+    /// Files that the disk may not have: it reported an error, or took longer than
+    /// [`RecorderOptions::sync_wait`].
+    pub files_unsynced: u64,
     /// Reasons of marked packets stored.
     pub reasons: u64,
     /// Those that could not be.
@@ -514,6 +517,7 @@ impl Recorder {
             rows: rows.into_iter().filter(|row| !row.is_empty()).collect(),
             chunks: self.state.chunks_written.load(Ordering::Relaxed),
             bytes: bytes.saturating_sub(self.state.bytes_saved.load(Ordering::Relaxed)),
+            files_unsynced: self.state.files_unsynced.load(Ordering::Relaxed),
             reasons: self.state.reasons_written.load(Ordering::Relaxed),
             reasons_lost: self.state.reasons_lost.load(Ordering::Relaxed),
             stamps_clamped: self.stamps_clamped,

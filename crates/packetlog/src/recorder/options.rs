@@ -78,6 +78,8 @@ pub struct RecorderOptions {
     pub when_full: WhenFull,
     /// Whether a chunk is acknowledged only when the disk says that it has it.
     pub sync: bool,
+    /// How long the end of a recorder waits for the disk to take all files that are complete.
+    pub sync_wait: Duration,
     /// Level at which files are compressed once they are closed.
     pub compress: Option<i32>,
     /// Whether a packet without room in memory waits for some instead of being lost, for captures
@@ -121,6 +123,8 @@ impl RecorderOptions {
             keep_age_max: None,
             when_full: WhenFull::Stop,
             sync: false,
+            // Within the 90 s that systemd gives a service.
+            sync_wait: Duration::from_secs(30),
             compress: None,
             waits: false,
             stops: false,

@@ -1,5 +1,6 @@
 //! Room for new chunks: what is closed, deleted, or asked of the disk.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use packet::Span;
@@ -9,7 +10,7 @@ use super::options::WhenFull;
 use super::state::RecorderState;
 use super::writer::Writer;
 use crate::cause::Cause;
-use crate::index::{ClassRow, add_rows};
+use crate::index::{ClassRow, INDEX_SUFFIX, add_rows};
 use crate::ledger::Deletion;
 
 /// How often the disk is asked for its room while chunks come.
@@ -32,19 +33,22 @@ impl Writer {
         }
         if self.options.sync {
             // Chunks are safe already; this is for the index, which can be made again.
-            let _ = file.index.sync_data();
-            let _ = file.keys.sync_data();
-            let _ = file.why.file.as_ref().map(std::fs::File::sync_data);
-            let _ = files::sync_folder(&self.options.folder);
+            let why = file.why.file.as_ref().map_or(Ok(()), File::sync_data);
+            let folder = files::sync_folder(&self.options.folder);
+            for synced in [file.index.sync_data(), file.keys.sync_data(), why, folder] {
+                if let Err(error) = synced {
+                    let path = file.name.path(&self.options.folder, INDEX_SUFFIX);
+                    let text = format!("synchronising {}: {error}", path.display());
+                    self.state.count_error(Cause::of(&error), text);
+                }
+            }
         }
         let closed = file.close();
         self.closed_bytes = self.closed_bytes.saturating_add(closed.bytes);
         if let Some(compressor) = &self.compressor {
             compressor.offer(&closed.name);
         }
-        if !self.options.sync {
-            self.syncer.offer(&closed.name);
-        }
+        self.syncer.look_from(closed.name.stem());
         series.closed.push_back(closed);
     }
 

@@ -35,9 +35,10 @@ pub(super) fn read(
         priorities.iter().map(|&priority| Series::new(priority)).collect();
     let files = open_files(folder)?;
     let wrong = |error| LogError { path: folder.into(), error };
-    let mut journal = Journal::open(folder, options.access, ledger_len).map_err(wrong)?;
+    let (access, boot) = (options.access, &options.boot);
+    let mut journal = Journal::open(folder, access, ledger_len, boot).map_err(wrong)?;
     let was_stopped = journal.is_new() || journal.state().is_stopped;
-    adopt(&mut journal, &files, &options.boot)?;
+    adopt(&mut journal, &files, boot)?;
     let account = account_of(folder, &files, &journal.state().account);
     let mut closed_bytes = 0_u64;
     for file in &files {

@@ -41,6 +41,8 @@ pub struct RecorderState {
     pub files_gone: AtomicU64,
     /// Files compressed in the background.
     pub files_compressed: AtomicU64,
+    /// Files that the disk may not have, where the recorder has ended.
+    pub files_unsynced: AtomicU64,
     /// Reasons of marked packets in the log, or that were until their file was deleted.
     pub reasons_written: AtomicU64,
     /// Those that could not be stored.
@@ -103,6 +105,7 @@ impl RecorderState {
             files_overwritten: zero(),
             files_gone: zero(),
             files_compressed: zero(),
+            files_unsynced: zero(),
             reasons_written: zero(),
             reasons_lost: zero(),
             ledger_records: zero(),
@@ -124,7 +127,7 @@ impl RecorderState {
         }
     }
 
-    /// Writes that failed for `cause`, tries that were repeated included.
+    /// Writes and synchronisations that failed for `cause`, tries that were repeated included.
     #[must_use]
     pub fn errors(&self, cause: Cause) -> u64 {
         self.errors.get(cause as usize).map_or(0, |count| count.load(Ordering::Relaxed))

@@ -1,13 +1,17 @@
-//! Closed files go down to the disk on a thread of their own, and the ledger says so of each. A
+//! Complete files go down to the disk on a thread of their own, and the ledger says so of each. A
 //! power cut can then explain missing packets of the last files alone, not of all that a recorder
 //! ever wrote. With `sync`, chunks are on the disk already.
+//!
+//! The ledger knows which files are not there yet, so nothing else has to: as many of them as find
+//! a place wait for the thread, and the writer passes through the rest as places become free.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
+use super::disk::SyncFile;
+use super::state::RecorderState;
 use super::writer::Writer;
 use crate::cause::Cause;
 use crate::file_name::FileName;
@@ -15,110 +19,169 @@ use crate::index::{COMPRESSED_SUFFIX, FILE_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX, WH
 use crate::ledger::Entry;
 use crate::own::open_own;
 
-/// Files that may wait. One that finds no place is not recorded as being on the disk, so that the
-/// next start after a power cut reads it.
+/// Files that may wait.
 const QUEUE_LEN: usize = 256;
 
-/// The thread, and what it has done.
+/// The thread. It ends by itself once this is dropped, or never if the disk never answers.
 #[derive(Debug)]
 pub(super) struct Syncer {
-    names: Option<SyncSender<FileName>>,
-    done: Arc<Mutex<Vec<FileName>>>,
-    thread: Option<JoinHandle<()>>,
+    names: SyncSender<FileName>,
+    outcomes: Receiver<(FileName, Result<(), SyncError>)>,
+    /// Files that were handed over, and whose outcome has not come.
+    waiting: BTreeSet<String>,
+    /// From this name on there may be files that are still to be handed over.
+    rest: Option<String>,
+}
+
+/// Why the disk may not have a file.
+#[derive(Debug)]
+struct SyncError {
+    /// The file, its index, or another that belongs to it.
+    path: PathBuf,
+    error: io::Error,
+    /// The disk did not take packets; an index can be made again.
+    loses_packets: bool,
+}
+
+impl SyncError {
+    fn is_missing(&self) -> bool {
+        self.error.kind() == io::ErrorKind::NotFound
+    }
 }
 
 impl Syncer {
-    pub(super) fn start(folder: &Path) -> io::Result<Self> {
+    /// Starts the thread. Files of earlier recorders may not be on the disk yet either.
+    pub(super) fn start(folder: &Path, sync: SyncFile) -> io::Result<Self> {
         let (names, received) = sync_channel(QUEUE_LEN);
-        let done: Arc<Mutex<Vec<FileName>>> = Arc::default();
-        let (folder, thread_done) = (folder.to_owned(), Arc::clone(&done));
-        let thread = std::thread::Builder::new()
+        let (done, outcomes) = channel();
+        let folder = folder.to_owned();
+        std::thread::Builder::new()
             .name("packetlog-sync".into())
-            .spawn(move || run(&folder, &received, &thread_done))?;
-        Ok(Self { names: Some(names), done, thread: Some(thread) })
+            .spawn(move || run(&folder, &received, &done, sync))?;
+        Ok(Self { names, outcomes, waiting: BTreeSet::new(), rest: Some(String::new()) })
     }
 
-    /// Hands a closed file over.
-    pub(super) fn offer(&self, name: &FileName) {
-        if let Some(names) = &self.names {
-            let _ = names.try_send(name.clone());
-        }
-    }
-
-    /// Files that the disk has since this was last asked.
-    fn take_done(&self) -> Vec<FileName> {
-        std::mem::take(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Ends the thread after all files that wait for it.
-    pub(super) fn finish(&mut self) {
-        self.names = None;
-        if let Some(thread) = self.thread.take() {
-            // Its panic would have lost nothing but the records of what it did.
-            let _ = thread.join();
-        }
+    /// Files from this name on are still to be handed over.
+    pub(super) fn look_from(&mut self, file: String) {
+        self.rest = Some(self.rest.take().map_or(file.clone(), |rest| rest.min(file)));
     }
 }
 
-fn run(folder: &Path, names: &Receiver<FileName>, done: &Mutex<Vec<FileName>>) {
+fn run(
+    folder: &Path,
+    names: &Receiver<FileName>,
+    done: &Sender<(FileName, Result<(), SyncError>)>,
+    mut sync: SyncFile,
+) {
     while let Ok(name) = names.recv() {
-        if sync_file(folder, &name).is_ok() {
-            done.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+        let outcome = sync_file(folder, &name, &mut sync);
+        if done.send((name, outcome)).is_err() {
+            return;
         }
     }
 }
 
-fn sync_file(folder: &Path, name: &FileName) -> io::Result<()> {
-    let sync = |path: &PathBuf| open_own(path)?.sync_data();
-    let [plain, compressed] =
-        [FILE_SUFFIX, COMPRESSED_SUFFIX].map(|suffix| name.path(folder, suffix));
-    // Compressed meanwhile, it is there under its other name.
-    let synced = sync(&plain).or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound => sync(&compressed),
-        _ => Err(error),
-    });
+fn sync_file(folder: &Path, name: &FileName, sync: &mut SyncFile) -> Result<(), SyncError> {
+    let mut sync = |suffix: &str, has_packets: bool| {
+        let path = name.path(folder, suffix);
+        let wrong = |loses_packets| {
+            let path = path.clone();
+            move |error| SyncError { path, error, loses_packets }
+        };
+        let file = open_own(&path).map_err(wrong(false))?;
+        sync(&file).map_err(wrong(has_packets))
+    };
+    let mut synced = sync(FILE_SUFFIX, true);
+    if synced.as_ref().is_err_and(SyncError::is_missing) {
+        // Compressed meanwhile, it is there under its other name.
+        synced = sync(COMPRESSED_SUFFIX, true);
+    }
     synced?;
     for suffix in [INDEX_SUFFIX, KEYS_SUFFIX, WHY_SUFFIX] {
-        match sync(&name.path(folder, suffix)) {
-            // Not each file has reasons.
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        // Not each file has reasons.
+        sync(suffix, false)
+            .or_else(|error| if error.is_missing() { Ok(()) } else { Err(error) })?;
     }
-    files::sync_folder(folder)
+    let wrong = |error| SyncError { path: folder.to_owned(), error, loses_packets: false };
+    files::sync_folder(folder).map_err(wrong)
 }
 
 impl Writer {
-    /// What is kept is on the disk when the recorder ends: what a cache could not get rid of is
-    /// lost, and counted.
-    pub(super) fn synchronise(&mut self, index: usize) {
-        let file = self.series.get_mut(index).and_then(|series| series.open.as_mut());
-        let Some(file) = file.filter(|file| !file.is_gone()) else { return };
-        if let Err(error) = file.data.sync_data() {
-            let rows = std::mem::take(&mut file.rows);
-            let path = file.name.path(&self.options.folder, FILE_SUFFIX);
-            self.state.count_error(Cause::of(&error), format!("{}: {error}", path.display()));
-            self.lose_file(Cause::of(&error), &rows);
+    /// Hands over complete files that the disk may not have, as many as find a place.
+    pub(super) fn offer_unsynced(&mut self) {
+        let Some(from) = self.syncer.rest.take() else { return };
+        let open = self.series.iter().filter_map(|series| series.open.as_ref());
+        let open: Vec<String> = open.map(|file| file.name.stem()).collect();
+        for (stem, file) in self.ledger.state().files.range(from..) {
+            let is_over = file.is_synced() || file.has_failed;
+            if is_over || open.contains(stem) || self.syncer.waiting.contains(stem) {
+                continue;
+            }
+            let Some(name) = FileName::parse(stem) else { continue };
+            if self.syncer.names.try_send(name).is_err() {
+                self.syncer.rest = Some(stem.clone());
+                return;
+            }
+            self.syncer.waiting.insert(stem.clone());
         }
     }
 
-    /// Files of earlier recorders may not be on the disk yet.
-    pub(super) fn sync_earlier(&mut self) {
-        let files = &self.ledger.state().files;
-        let unsynced = files.iter().filter(|(_, file)| !file.is_synced());
-        for name in unsynced.filter_map(|(name, _)| FileName::parse(name)) {
-            self.syncer.offer(&name);
+    /// Records which files the disk has, and hands over others.
+    pub(super) fn note_synced(&mut self) {
+        while let Ok((name, outcome)) = self.syncer.outcomes.try_recv() {
+            self.record_outcome(&name, outcome);
         }
+        self.offer_unsynced();
     }
 
-    /// Records which files the disk has.
-    pub(super) fn record_synced(&mut self) {
-        for name in self.syncer.take_done() {
-            let file = name.stem();
-            // One that was deleted meanwhile is none any more.
-            if self.ledger.state().files.get(&file).is_some_and(|file| !file.is_synced()) {
-                self.record(&Entry::Synced { file });
+    /// Waits for the files that the disk may not have, as long as the options say; returns how
+    /// many are left.
+    pub(super) fn sync_rest(&mut self) -> u64 {
+        let begun = (self.clock)();
+        loop {
+            self.note_synced();
+            let waited = (self.clock)().saturating_sub(begun);
+            let left = self.options.sync_wait.saturating_sub(waited);
+            if self.syncer.waiting.is_empty() || left.is_zero() {
+                break;
+            }
+            let Ok((name, outcome)) = self.syncer.outcomes.recv_timeout(left) else { break };
+            self.record_outcome(&name, outcome);
+        }
+        let files = self.ledger.state().files.values();
+        let unsynced = files.filter(|file| !file.is_synced()).count() as u64;
+        RecorderState::set(&self.state.files_unsynced, unsynced);
+        unsynced
+    }
+
+    fn record_outcome(&mut self, name: &FileName, outcome: Result<(), SyncError>) {
+        let file = name.stem();
+        self.syncer.waiting.remove(&file);
+        // One that was deleted meanwhile is none any more.
+        if self.ledger.state().files.get(&file).is_none_or(|file| file.is_synced()) {
+            return;
+        }
+        match outcome {
+            Ok(()) => self.record(&Entry::Synced { file }),
+            // Another program deleted it, as is noticed at the end or when there is to be room.
+            Err(error) if error.is_missing() => {}
+            Err(SyncError { path, error, loses_packets }) => {
+                let cause = Cause::of(&error);
+                let text = format!("synchronising {}: {error}", path.display());
+                self.state.count_error(cause, text);
+                self.record(&Entry::Unsynced { file, cause: cause.name().to_owned() });
+                if loses_packets {
+                    self.lose_closed(name, cause);
+                }
             }
         }
+    }
+
+    /// Packets that the cache could not get rid of are lost: the disk keeps of them what it has.
+    fn lose_closed(&mut self, name: &FileName, cause: Cause) {
+        let mut closed = self.series.iter_mut().flat_map(|series| &mut series.closed);
+        let file = closed.find(|file| file.is_own && file.name == *name);
+        let rows = file.map(|file| std::mem::take(&mut file.rows)).unwrap_or_default();
+        self.lose_file(cause, &rows);
     }
 }

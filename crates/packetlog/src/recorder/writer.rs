@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::book::{Book, Urgency};
 use super::chunk::{Block, Chunk, encoder_of, settle_owed};
-use super::disk::{Disk, Way, WriteState};
+use super::disk::{Disk, PlainDisk, Way, WriteState};
 use super::fault::RecorderError;
 use super::files::{OpenFile, Series, delete_files};
 use super::ledger::Ledger;
@@ -135,6 +135,7 @@ impl Writer {
             let share = (max / FILE_SHARE).max(options.chunk_len as u64);
             options.file_len_max = options.file_len_max.min(share);
         }
+        let sync = disk.as_ref().map_or_else(|| PlainDisk.syncing(), |disk| disk.syncing());
         let blocks: Vec<&Block> = chunks.iter().map(|chunk| &chunk.block).collect();
         let way = Way::find(options.direct, &options.folder, disk, &blocks)
             .map_err(RecorderError::Direct)?;
@@ -148,7 +149,7 @@ impl Writer {
         let start = |level| Compressor::start(&options.folder, level, &replacing, counts);
         let compressor = options.compress.map(start).transpose();
         let compressor = compressor.map_err(|error| RecorderError::Thread(error.to_string()))?;
-        let syncer = Syncer::start(&options.folder);
+        let syncer = Syncer::start(&options.folder, sync);
         let syncer = syncer.map_err(|error| RecorderError::Thread(error.to_string()))?;
         let encoder = encoder_of(options.encoding);
         let encoder = encoder.map_err(|error| RecorderError::Thread(error.to_string()))?;
@@ -187,7 +188,7 @@ impl Writer {
         }
         writer.closed_bytes = writer.closed_bytes.saturating_add(writer.book.len());
         writer.record_start(was_stopped);
-        writer.sync_earlier();
+        writer.offer_unsynced();
         writer.ask_disk(true);
         Ok(writer)
     }
@@ -235,7 +236,6 @@ impl Writer {
         }
         self.settle_all();
         for index in 0..self.series.len() {
-            self.synchronise(index);
             self.close(index);
         }
         self.look_back();
@@ -243,10 +243,10 @@ impl Writer {
             // Who reads captures waits for it; a service that is stopped does not.
             compressor.finish(self.options.waits);
         }
-        self.syncer.finish();
+        let unsynced = self.sync_rest();
         self.ask_disk(true);
         self.tell_account(Urgency::Last);
-        self.record_stop();
+        self.record_stop(unsynced);
     }
 
     /// Puts a chunk on its way, or counts it as lost.

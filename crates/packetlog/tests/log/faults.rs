@@ -13,10 +13,11 @@ use packet::file::Section;
 use packetlog::log::{Log, Query, recover, verify};
 use packetlog::recorder::{
     Cause, Direct, Disk, PlainDisk, Recorder, RecorderOptions, RecorderReport, RecorderState,
-    StoreOutcome, WhenFull,
+    StoreOutcome, SyncFile, WhenFull,
 };
 
 use super::lab::*;
+use super::ledger::lines;
 
 fn begin_on(options: RecorderOptions, disk: impl Disk + 'static) -> Recorder {
     let section = Section::default();
@@ -326,6 +327,77 @@ fn writes_that_fail_are_repeated_and_lost_by_count_when_that_fails_too() {
         assert!(state.last_error().unwrap().contains("p0-") || !is_lossless);
         assert_eq!(Log::open(folder.path()).unwrap().faults().count(), 0, "no hole is left");
     }
+}
+
+/// A disk that writes, and synchronises complete files in this way, as long as no test holds it.
+struct Syncing(fn(&File) -> io::Result<()>, Arc<Mutex<()>>);
+
+impl Disk for Syncing {
+    fn write(&mut self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        PlainDisk.write(file, bytes, offset)
+    }
+
+    fn syncing(&self) -> SyncFile {
+        let (sync, held) = (self.0, Arc::clone(&self.1));
+        Box::new(move |file| {
+            drop(held.lock());
+            sync(file)
+        })
+    }
+}
+
+#[test]
+fn files_that_the_disk_does_not_take_are_counted_lost_and_not_asked_for_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let small = |boot: &str| RecorderOptions {
+        file_len_max: 128 << 10,
+        boot: boot.into(),
+        ..options(folder.path())
+    };
+    let fails = |_: &File| Err(io::Error::from_raw_os_error(5));
+    let mut recorder = begin_on(small("first"), Syncing(fails, Arc::default()));
+    let state = recorder.state();
+    store_all(&mut recorder, 0..5000);
+    let report = recorder.finish().unwrap();
+    let count = files(folder.path(), ".pcapng").len() as u64;
+    assert!(count > 4, "{count}");
+    assert_eq!((state.errors(Cause::WriteFailed), report.files_unsynced), (count, count));
+    assert_eq!(report.lost, [(Cause::WriteFailed, 5000)]);
+    let error = state.last_error().unwrap();
+    assert!(error.starts_with("synchronising ") && error.contains(".pcapng: "), "{error}");
+    let ended = format!("\"unsynced\":{count}}}");
+    assert!(lines(folder.path()).pop().unwrap().contains(&ended));
+    // Under the same boot a disk that says nothing more proves nothing; after another it is read.
+    for (boot, left) in [("first", count), ("second", 0)] {
+        let report = begin_on(small(boot), PlainDisk).finish().unwrap();
+        assert_eq!((report.files_unsynced, report.lost), (left, vec![]), "{boot}");
+        let verified = verify(folder.path(), &[]).unwrap();
+        assert_eq!((verified.findings, verified.lost), (vec![], vec![]), "{boot}");
+    }
+}
+
+#[test]
+fn the_end_waits_for_a_disk_no_longer_than_it_says_and_records_what_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let held = Arc::default();
+    let options = RecorderOptions {
+        sync_wait: Duration::from_millis(20),
+        file_len_max: 128 << 10,
+        ..options(folder.path())
+    };
+    let guard = Mutex::lock(&held).unwrap();
+    let mut recorder = begin_on(options, Syncing(File::sync_data, Arc::clone(&held)));
+    store_all(&mut recorder, 0..5000);
+    let report = recorder.finish().unwrap();
+    let count = files(folder.path(), ".pcapng").len() as u64;
+    assert_eq!((report.files_unsynced, report.lost), (count, vec![]));
+    let ended = format!("\"unsynced\":{count}}}");
+    assert!(lines(folder.path()).pop().unwrap().contains(&ended));
+    drop(guard);
+    assert_eq!(
+        begin_on(super::lab::options(folder.path()), PlainDisk).finish().unwrap().files_unsynced,
+        0
+    );
 }
 
 #[test]

@@ -213,8 +213,13 @@ fn a_ledger_rewritten_with_right_hashes_is_found_by_an_anchor_alone() {
     assert_eq!(report.findings, [Finding::Truncated(later)]);
 }
 
+/// What a record says, without its number and hash.
+pub(super) fn content(line: &str) -> String {
+    line.split_once(',').unwrap().1.rsplit_once(",\"hash").unwrap().0.to_owned()
+}
+
 /// Records with numbers and hashes that are right, whatever they say.
-fn sealed(contents: &[String]) -> Vec<String> {
+pub(super) fn sealed(contents: &[String]) -> Vec<String> {
     let (mut lines, mut before) = (Vec::new(), [0; 32]);
     for (number, content) in (1..).zip(contents) {
         let line = format!("{{\"n\":{number},{content}");
@@ -230,8 +235,6 @@ fn sums_of_a_ledger_that_someone_else_wrote_end_at_the_largest_number() {
     let folder = tempfile::tempdir().unwrap();
     record(small_files(folder.path()), 0..5000);
     let lines = lines(folder.path());
-    let content =
-        |line: &str| line.split_once(',').unwrap().1.rsplit_once(",\"hash").unwrap().0.to_owned();
     let mut contents = vec![content(&lines[0])];
     for file in files(folder.path(), ".pcapng").iter().take(2) {
         let file = file.file_stem().unwrap().to_str().unwrap();

@@ -30,7 +30,6 @@ pub use crate::refusal::Refusal;
 pub use beside::{Beside, BesideReport};
 pub use ended::{ENDED_PER_PIECE, EndedRows, watch_ended};
 pub(crate) use framed::{Framing, FramingLens, OpenFlows};
-pub use jail::Acts;
 pub use ready::{Entry, Reading, Ready};
 pub use store::{Count, Counting, OpenRows};
 pub use wants::{Clash, CombinedWants, Wants};
@@ -132,9 +131,15 @@ pub trait Application: Send + Sized + 'static {
         None
     }
 
-    /// What it changes outside of this process after its first packet.
-    fn acts(&self) -> Acts {
-        Acts::default()
+    /// The secret of a program in the kernel that classifies packets for it, and truncates them
+    /// for everyone.
+    fn cut_secret(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether it reads or writes maps of programs in the kernel after its first packet.
+    fn has_maps(&self) -> bool {
+        false
     }
 
     /// Whether workers over NATS compute a part of it, so that `[nats]` is needed.

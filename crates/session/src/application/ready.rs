@@ -7,7 +7,7 @@ use engine::flow::pass::LabelKind;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::{Acts, Application, Opening, Refusal, Replacement, Site, Wants, Watchers};
+use super::{Application, Opening, Refusal, Replacement, Site, Wants, Watchers};
 use crate::toml_text::{Mistakes, fields_of, read_table};
 
 /// An application in the list.
@@ -80,13 +80,17 @@ pub trait Ready: Send {
     fn replacement(&self) -> Option<Replacement> {
         None
     }
+    /// As [`Application::cut_secret`].
+    fn cut_secret(&self) -> Option<u64> {
+        None
+    }
     /// As [`Application::escalates`].
     fn escalates(&self) -> bool {
         false
     }
-    /// As [`Application::acts`].
-    fn acts(&self) -> Acts {
-        Acts::default()
+    /// As [`Application::has_maps`].
+    fn has_maps(&self) -> bool {
+        false
     }
     /// As [`Application::open`].
     ///
@@ -132,12 +136,16 @@ impl<A: Application> Ready for A {
         Application::replacement(self)
     }
 
+    fn cut_secret(&self) -> Option<u64> {
+        Application::cut_secret(self)
+    }
+
     fn escalates(&self) -> bool {
         Application::escalates(self)
     }
 
-    fn acts(&self) -> Acts {
-        Application::acts(self)
+    fn has_maps(&self) -> bool {
+        Application::has_maps(self)
     }
 
     fn log_folder(&self) -> Option<&Path> {

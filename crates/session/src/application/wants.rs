@@ -12,6 +12,8 @@ use crate::reading::Needs;
 pub struct Wants {
     /// What is looked at of each frame.
     pub needs: Needs,
+    /// Whether payload is read, or names that are made of it.
+    pub reads_payload: bool,
     /// Whether flows are looked for: their slots, labels, marks and ends.
     pub has_flows: bool,
     /// Whether frames are looked at, besides what flows are made of. Only who looks at flows can do
@@ -41,6 +43,7 @@ impl Wants {
     pub const fn frames(needs: Needs) -> Self {
         Self {
             needs,
+            reads_payload: needs.takes_all,
             has_flows: false,
             has_frames: true,
             inner: None,

@@ -95,14 +95,15 @@ pub fn wants_inner(cascade: &Cascade) -> bool {
 
 /// What a run wants that has flows as they were in training.
 pub(crate) fn of_model(cascade: &Cascade, flow_count_max: Option<usize>) -> Wants {
-    let timeouts = cascade.flows();
+    let (timeouts, needs) = (cascade.flows(), needs(cascade));
     Wants {
         inner: Some(wants_inner(cascade)),
         idle_timeout: Some(timeouts.idle),
         active_timeout: Some(timeouts.active),
         window: Some(None),
         flow_count_max,
-        ..Wants::flows(needs(cascade))
+        reads_payload: needs.payload_len_max() > 0,
+        ..Wants::flows(needs)
     }
 }
 

@@ -12,7 +12,7 @@ use super::ipfix::{Choices, Ipfix};
 use super::row::Places;
 use super::zeek::{ExtraColumns, Zeek};
 use super::{Export, Form, Records, Style};
-use crate::application::{Acts, Opening, Ready, Wants, Watchers};
+use crate::application::{Opening, Ready, Wants, Watchers};
 use crate::outlet::{RowsError, TakeRows};
 use crate::refusal::Refusal;
 
@@ -204,8 +204,8 @@ impl Ready for Exporting {
         self.ready.reads()
     }
 
-    fn acts(&self) -> Acts {
-        self.ready.acts()
+    fn has_maps(&self) -> bool {
+        self.ready.has_maps()
     }
 
     fn unsteered(&self) -> Option<&'static str> {

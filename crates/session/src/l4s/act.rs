@@ -1,15 +1,25 @@
 //! Acting on packets that leave an interface: the program that re-marks them, and offloads that
 //! would join them.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
 use std::sync::Arc;
 
-use capture::tap::{EcnCounts, EcnError, EcnMarker, EcnSettings, Offloads};
+use capture::tap::{EcnCounts, EcnMarker, EcnSettings};
 use packet::EcnControl;
 
 use super::follower::FLOWS_MAX;
+use super::keeper::OffloadsKeeper;
 use crate::application::Refusal;
-use crate::guard::{self, Guard, Lock};
+use crate::device_keeper::{self, Chore as _, Helper, HelperError};
+use crate::lock::Lock;
+
+/// The helper of an interface, if it is named so.
+pub(crate) fn helper_of(chore: &OsStr) -> Option<fn(UnixStream) -> ExitCode> {
+    (chore == OffloadsKeeper::NAME).then_some(device_keeper::serve::<OffloadsKeeper>)
+}
 
 /// An interface whose packets are re-marked, or would be.
 pub(super) struct Acting {
@@ -33,10 +43,10 @@ impl Acting {
         let on = marker.offloads().map_err(Refusal::new)?;
         let on = if on.is_empty() { String::from("none is on") } else { on.join(", ") };
         let (off, line) = if let Some(lock) = lock {
-            let (off, more) = Off::switch(interface, lock)?;
+            let off = Off::switch(interface, &lock)?;
             let line = format!(
                 "packets of named flows are re-marked; until this ends segmentation offloads are \
-                 off (they were: {on}) and each packet is one segment, which costs CPU{more}"
+                 off (they were: {on}) and each packet is one segment, which costs CPU"
             );
             (Some(off), line)
         } else {
@@ -49,6 +59,12 @@ impl Acting {
 
     pub(super) fn control(&self) -> Box<dyn EcnControl> {
         Box::new(Arc::clone(&self.marker))
+    }
+
+    /// That offloads will not be put back, since the helper that does it is gone.
+    pub(super) fn loss(&mut self) -> Option<String> {
+        let Off { helper, by_hand } = self.off.as_mut()?;
+        Some(lost(&helper.lost()?, by_hand))
     }
 
     /// Ends it, once the loop has ended: lines to say, and what could not be put back.
@@ -67,35 +83,33 @@ impl Acting {
 
 /// Offloads that are off until this ends, however it ends.
 struct Off {
-    // Put back here first: what then fails the guard tries.
-    offloads: Offloads,
-    guard: Guard,
+    helper: Helper,
+    /// What a person types to put them back.
+    by_hand: String,
 }
 
 impl Off {
-    /// Switches them off; what is to be said about it.
-    fn switch(interface: &str, lock: Lock) -> Result<(Self, &'static str), Refusal> {
-        let mut offloads = Offloads::found(interface).map_err(Refusal::new)?;
-        let lines = offloads.put_back_by();
-        let started = Guard::start(&lock, &lines);
-        let guard = started.map_err(|error| {
-            Refusal::new(format_args!("sh, which restores offloads if this is killed: {error}"))
-        })?;
-        offloads.switch_off().map_err(Refusal::new)?;
-        let needs_ethtool = lines.iter().any(|line| line.starts_with("ethtool "));
-        let more = if needs_ethtool && !guard::is_installed("ethtool") {
-            "; ethtool is not installed: they stay off if this is killed"
-        } else {
-            ""
-        };
-        Ok((Self { offloads, guard }, more))
+    /// Has a helper switch them off. It holds the lock from here on.
+    fn switch(interface: &str, lock: &Lock) -> Result<Self, Refusal> {
+        let started = Helper::start::<OffloadsKeeper>(lock, &interface.to_owned());
+        let (helper, by_hand) = started.map_err(Refusal::new)?;
+        Ok(Self { helper, by_hand })
     }
 
-    fn put_back(self) -> Result<(), EcnError> {
-        self.offloads.put_back()?;
-        self.guard.dismiss();
-        Ok(())
+    fn put_back(self) -> Result<(), String> {
+        self.helper.end().map(drop).map_err(|error| match error {
+            HelperError::Lost(how) => lost(&how, &self.by_hand),
+            error => error.to_string(),
+        })
     }
+}
+
+/// The helper is gone.
+fn lost(how: &str, by_hand: &str) -> String {
+    format!(
+        "the process that restores offloads has ended ({how}): they stay off; restore them: \
+         {by_hand}"
+    )
 }
 
 /// Nobody else switches the interface's offloads while this is held: they would take what is off

@@ -6,7 +6,7 @@ use engine::columns::Schema;
 use engine::flow::pass::{FaultScope, Labels, Lens, Now, Piece};
 use engine::flow::{FlowEnd, RemainingFlows};
 use l4s::{Marker, Model};
-use packet::{Span, Timestamp};
+use packet::{EcnRefusal, Span, Timestamp};
 
 #[cfg(all(target_os = "linux", feature = "tap"))]
 use super::act::Acting;
@@ -16,8 +16,7 @@ use super::rows::{self, MarkingReport};
 use super::settings::{L4sSettings, ns};
 use super::{closing, read_model};
 use crate::application::{
-    Acts, Application, Closing, Count, ENDED_PER_PIECE, Opening, Refusal, Site, Wants, Watcher,
-    Watchers,
+    Application, Closing, Count, ENDED_PER_PIECE, Opening, Refusal, Site, Wants, Watcher, Watchers,
 };
 use crate::done::RunTotals;
 use crate::outlet::Outlet;
@@ -97,8 +96,8 @@ to = [\"192.0.2.1:443\"]
         rows::SCHEMA
     }
 
-    fn acts(&self) -> Acts {
-        Acts { has_taps: self.marking.is_some(), ..Acts::default() }
+    fn has_maps(&self) -> bool {
+        self.marking.is_some()
     }
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
@@ -117,7 +116,8 @@ to = [\"192.0.2.1:443\"]
         let follower = Follower::new(settings.to, marker, kernel, lag);
         let periods = Periods { every, start: None, latest: Timestamp::UNKNOWN };
         let outlet = opening.outlet;
-        Ok(Watching { follower, periods, outlet, shown, acting, refusal: None }.into())
+        let tell = opening.tell;
+        Ok(Watching { follower, periods, outlet, shown, acting, tell, refusal: None }.into())
     }
 }
 
@@ -133,6 +133,10 @@ impl Acting {
     }
 
     fn control(&self) -> Box<dyn packet::EcnControl> {
+        match *self {}
+    }
+
+    fn loss(&mut self) -> Option<String> {
         match *self {}
     }
 
@@ -194,11 +198,28 @@ struct Watching {
     outlet: Option<Outlet>,
     shown: Option<Outlet<Vec<MarkingReport>>>,
     acting: Option<Acting>,
+    tell: Option<fn(&str)>,
     refusal: Option<Refusal>,
 }
 
 impl Watching {
+    /// Re-marks nothing any more where offloads could not be put back, and says so once.
+    fn look_after(&mut self) {
+        let Some(kernel) = self.follower.kernel.as_mut().filter(|one| one.failure.is_none()) else {
+            return;
+        };
+        if let Some(loss) = self.acting.as_mut().and_then(Acting::loss) {
+            if let Some(tell) = self.tell {
+                tell(&format!(
+                    "l4s: nothing is re-marked any more, and counting continues: {loss}"
+                ));
+            }
+            kernel.failure = Some(EcnRefusal::Failed(loss));
+        }
+    }
+
     fn put(&mut self, (start, period_ns): (Timestamp, u64)) {
+        self.look_after();
         let told = self.follower.tell(start, period_ns);
         if told.rows.is_empty() {
             return;

@@ -9,6 +9,8 @@ mod cells;
 mod closing;
 mod flow;
 mod follower;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+mod keeper;
 mod rows;
 mod settings;
 mod target;
@@ -20,6 +22,8 @@ use engine::columns::Schema;
 use l4s::Model;
 use l4s::predictor::FILE_LEN_MAX;
 
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub(crate) use act::helper_of;
 pub use application::{L4s, Marking};
 pub use cells::{TEXT_COLUMNS, TITLES};
 pub use rows::{MarkingReport, Row};

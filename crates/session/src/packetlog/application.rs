@@ -7,17 +7,17 @@ use engine::columns::Schema;
 use engine::flow::pass::{FaultScope, LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::group::Outcome;
 use packet::{Batch, Span, Timestamp, must};
-use packetlog::Model;
 use serde::Deserialize;
 
+use super::offload::Offload;
 use super::recording::{Ask, Recording, RunOf};
 use super::settings::Settings;
 use super::{
-    FileSettings, HINDSIGHT_BYTES, HindsightSettings, NEEDS, Reach, metrics, read_calibration,
-    read_model,
+    FileSettings, HINDSIGHT_BYTES, HindsightSettings, Means, NEEDS, Reach, metrics,
+    read_calibration, read_model,
 };
 use crate::application::{
-    Application, Closing, Counting, Opening, Refusal, Site, Wants, Watcher, Watchers,
+    Application, Closing, Counting, Opening, Refusal, Replacement, Site, Wants, Watcher, Watchers,
 };
 use crate::done::RunTotals;
 use crate::reading::OpenSources;
@@ -56,6 +56,11 @@ pub struct RecordSettings {
     /// What is stored like a packet that is classified as anomalous.
     #[serde(deserialize_with = "written::choice")]
     pub hindsight_reach: Reach,
+    /// Who classifies and truncates packets, if not user space.
+    #[serde(deserialize_with = "written::choice_if_any")]
+    pub offload: Option<Means>,
+    /// The interfaces receive mirrored traffic alone.
+    pub mirror: bool,
 }
 
 impl Default for RecordSettings {
@@ -72,6 +77,8 @@ impl Default for RecordSettings {
             hindsight: None,
             hindsight_bytes: HINDSIGHT_BYTES,
             hindsight_reach: Reach::Flow,
+            offload: None,
+            mirror: false,
         }
     }
 }
@@ -79,7 +86,6 @@ impl Default for RecordSettings {
 /// Packets kept as their class deserves.
 pub struct Packetlog {
     ask: Ask,
-    model: Arc<Model>,
     /// As [`Closing::key`].
     key: &'static str,
 }
@@ -88,8 +94,7 @@ impl Packetlog {
     /// For a front door that has this application alone: its own lines account for every packet.
     #[must_use]
     pub fn of(ask: Ask) -> Self {
-        let model = Arc::clone(&ask.model);
-        Self { ask, model, key: "" }
+        Self { ask, key: "" }
     }
 }
 
@@ -120,12 +125,16 @@ impl Application for Packetlog {
 # hindsight-bytes = \"256M\"
 # flow, or host: then also all waiting packets of the host that sent the packet.
 # hindsight-reach = \"flow\"
+# Classify and truncate packets in the kernel, on interfaces that receive mirrored traffic alone.
+# offload = \"xdp\"
+# mirror = true
 ";
     const HAS_ROWS: bool = false;
 
     type Settings = RecordSettings;
 
-    fn ready(settings: RecordSettings, _: &Site<'_>) -> Result<Self, Refusal> {
+    fn ready(settings: RecordSettings, site: &Site<'_>) -> Result<Self, Refusal> {
+        let offload = offload(&settings, site)?;
         let RecordSettings { hindsight, hindsight_bytes, hindsight_reach, .. } = settings;
         let calibration = settings.calibration.clone();
         let hindsight =
@@ -133,11 +142,11 @@ impl Application for Packetlog {
         hindsight.options().map_err(|(key, wanted)| Refusal::of(key, wanted))?;
         let RecordSettings { output, model, mode, settings, fixed_mode, events, log, .. } =
             settings;
+        let model = Offload::model(offload, &model);
         let model_name = model.display().to_string();
-        let model = read_model(&model).map_err(|error| Refusal::of("model", error))?;
+        let model = read_model(model).map_err(|error| Refusal::of("model", error))?;
         let calibration = calibration.map(|path| read_calibration(&path, &model)).transpose();
         let calibration = calibration.map_err(|why| Refusal::of("calibration", why))?;
-        let model = model.model;
         let own = Settings::read(settings.as_deref());
         let own = own.map_err(|error| Refusal::of("settings", error))?;
         if !(2..=4096).contains(&log.blocks) {
@@ -148,7 +157,7 @@ impl Application for Packetlog {
         }
         let ask = Ask {
             folder: output,
-            model: Arc::clone(&model),
+            model,
             model_name,
             calibration,
             mode,
@@ -156,14 +165,15 @@ impl Application for Packetlog {
             files: log,
             hindsight,
             is_fixed: fixed_mode,
-            offload: None,
+            offload,
             events,
         };
+        Offload::check(&ask).map_err(|why| Refusal::of("offload", why))?;
         ask.check_modes().map_err(|error| {
             let message = error.to_string();
             Refusal::of("mode", message.strip_prefix("--mode: ").unwrap_or(&message))
         })?;
-        Ok(Self { ask, model, key: "a class" })
+        Ok(Self { ask, key: "a class" })
     }
 
     fn log_folder(&self) -> Option<&Path> {
@@ -179,7 +189,15 @@ impl Application for Packetlog {
     }
 
     fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
-        vec![(LabelKind::Anomaly, self.model.classes().to_vec())]
+        vec![(LabelKind::Anomaly, self.ask.model.model.classes().to_vec())]
+    }
+
+    fn replacement(&self) -> Option<Replacement> {
+        self.ask.offload.map(|_| Arc::new(self.ask.model.clone()) as Replacement)
+    }
+
+    fn cut_secret(&self) -> Option<u64> {
+        self.ask.offload.map(Offload::secret)
     }
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
@@ -197,15 +215,28 @@ impl Application for Packetlog {
             drills: opening.drills,
         };
         let recording = Recording::begin(self.ask, run, &opening.interfaces);
-        let recording = recording.map_err(Refusal::new)?;
+        let mut recording = recording.map_err(Refusal::new)?;
+        let replace = recording.replacing();
         let desk = recording.desk();
         let counting: Counting = Box::new(move || metrics::counts(&desk.status()));
         let gives = read_labels.contains(&LabelKind::Anomaly);
         let rules = Following::new(&rules);
         let (key, steered) = (self.key, Vec::new());
         let watching = Watching { recording, rules, gives, steered, control, key };
-        Ok(Watchers { counting: Some(counting), ..watching.into() })
+        Ok(Watchers { counting: Some(counting), replace, ..watching.into() })
     }
+}
+
+/// Who classifies and truncates, if not user space.
+fn offload(settings: &RecordSettings, site: &Site<'_>) -> Result<Option<Offload>, Refusal> {
+    let Some(Means::Xdp) = settings.offload else {
+        let why = "has no effect without offload = \"xdp\"; leave it out";
+        return if settings.mirror { Err(Refusal::of("mirror", why)) } else { Ok(None) };
+    };
+    if !site.is_live {
+        return Err(Refusal::of("offload", "needs packets of an interface; leave it out"));
+    }
+    Offload::xdp(settings.mirror).map(Some).map_err(|why| Refusal::of("offload", why))
 }
 
 /// Says that frames of several packets will come, and what becomes of them.

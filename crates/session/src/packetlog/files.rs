@@ -26,6 +26,13 @@ choice! {
 }
 
 choice! {
+    /// Who classifies and truncates packets in place of user space.
+    Means: "way to classify in the kernel" {
+        Xdp = "xdp", "An XDP program, where the driver hands packets over";
+    }
+}
+
+choice! {
     /// How class and confidence stand beside a packet.
     Notes: "way to store classes" {
         Option = "option", "As twelve bytes for Wirelens, on packets that are not benign";

@@ -12,7 +12,7 @@ use packetlog::reasons::{Reason, ReasonTally};
 use packetlog::{ClassifierCounts, Model, PacketVerdict};
 
 use super::LogError;
-use super::offload::{KernelHalf, Offload};
+use super::offload::{KernelHalf, Offload, Replacing};
 
 /// User space does, or reads what the kernel said.
 pub(super) enum Judging {
@@ -50,6 +50,14 @@ impl Judging {
                 let control = half.control(switch, table);
                 (self, Some(half), control)
             }
+        }
+    }
+
+    /// Who takes models in place of the one of this hash: the half in the kernel does.
+    pub(super) fn replacing(&self, sha256: String) -> Option<Replacing> {
+        match self {
+            Self::User(_) => None,
+            Self::Kernel(judge, half) => Some(half.replacing(sha256, judge.next())),
         }
     }
 

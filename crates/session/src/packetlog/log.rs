@@ -37,6 +37,11 @@ pub fn create(
     is_live: bool,
     slow: Option<SlowDisk>,
 ) -> Result<(Recorder, RecoveryReport), LogError> {
+    if slow.is_some() && files.direct == Direct::Always {
+        let why = "has no effect on writes around the page cache, which direct = \"always\" asks \
+                   for; leave one of them out";
+        return Err(LogError::usage(format_args!("simulate slow-disk: {why}")));
+    }
     let disk = slow.map(|slow| -> Box<dyn Disk> { Box::new(slow) });
     let classes: Vec<_> = model
         .classes()
@@ -192,10 +197,10 @@ impl Writer for Watcher {
     fn status(&self) -> Value {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let state = &self.state;
-        let lost: serde_json::Map<_, _> = Cause::ALL
-            .iter()
-            .map(|&cause| (cause.name().to_owned(), Value::from(state.lost(cause))))
-            .collect();
+        let by_cause = |count: &dyn Fn(Cause) -> u64| -> serde_json::Map<_, _> {
+            let causes = Cause::ALL.iter();
+            causes.map(|&cause| (cause.name().to_owned(), count(cause).into())).collect()
+        };
         json!({
             "blocks_written": of(&state.chunks_written),
             "packets_written": of(&state.packets_written),
@@ -208,7 +213,8 @@ impl Writer for Watcher {
             "files_overwritten": of(&state.files_overwritten),
             "files_gone": of(&state.files_gone),
             "files_compressed": of(&state.files_compressed),
-            "lost": lost,
+            "lost": by_cause(&|cause| state.lost(cause)),
+            "write_errors": by_cause(&|cause| state.errors(cause)),
             "reasons": {
                 "written": of(&state.reasons_written),
                 "omitted": of(&self.reasons.omitted),
@@ -431,6 +437,14 @@ pub fn lines(
         let _ = writeln!(text, "packetlog: {count} packets lost: {cause}");
     }
     text += &of_reasons(report);
+    if report.files_unsynced > 0 {
+        let _ = writeln!(
+            text,
+            "packetlog: {} files are not known to be on the disk: it reported an error, or took \
+             longer than the recorder waits; a power cut can take their packets",
+            report.files_unsynced
+        );
+    }
     for (count, what) in [
         (report.frames_cut, "frames longer than a block, truncated"),
         (report.stamps_clamped, "timestamps before 1970, written as 1970"),

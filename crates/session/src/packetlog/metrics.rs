@@ -103,6 +103,36 @@ const COUNTS: &[(&str, CountKind, &str, &str)] = &[
     ("events_lost", Counter, "Events that could not be written.", "/events_lost"),
     ("files_overwritten", Counter, "Files deleted to make room.", "/log/files_overwritten"),
     ("files_gone", Counter, "Files deleted by others.", "/log/files_gone"),
+    (
+        "kernel_packets",
+        Counter,
+        "Packets that the program in the kernel has seen.",
+        "/log/kernel/seen",
+    ),
+    (
+        "kernel_classified_packets",
+        Counter,
+        "Packets classified in the kernel.",
+        "/log/kernel/classified",
+    ),
+    (
+        "kernel_classified_bytes",
+        Counter,
+        "Bytes of these packets as they came.",
+        "/log/kernel/classified_bytes",
+    ),
+    (
+        "kernel_truncated_bytes",
+        Counter,
+        "Of these, bytes that were truncated before they came to user space.",
+        "/log/kernel/truncated_bytes",
+    ),
+    (
+        "kernel_refused_keys",
+        Counter,
+        "Flows and hosts for which the kernel's sketches had no place.",
+        "/log/kernel/refused_keys",
+    ),
     ("written_bytes", Counter, "Bytes written to the disk.", "/log/bytes_written"),
     ("log_bytes", Gauge, "Bytes of the log's files.", "/log/bytes"),
     ("disk_free_bytes", Gauge, "Bytes free on the log's disk.", "/log/disk_free_bytes"),
@@ -120,11 +150,23 @@ pub(super) fn counts(status: &Value) -> Vec<Count> {
         Some(Count { kind, ..Count::gauge(name, about, value) })
     };
     let mut counts: Vec<_> = COUNTS.iter().filter_map(of).collect();
-    let lost = status.pointer("/log/lost").and_then(Value::as_object);
-    for (cause, count) in lost.into_iter().flatten() {
-        let about = "Packets that should be stored and are not in the log, by cause.";
-        let lost = Count::total("lost_packets", about, count.as_u64().unwrap_or_default());
-        counts.push(lost.with("cause", cause.as_str()));
+    for (name, about, place) in [
+        (
+            "lost_packets",
+            "Packets that should be stored and are not in the log, by cause.",
+            "/log/lost",
+        ),
+        (
+            "write_errors",
+            "Writes and synchronisations that failed, repeated tries included, by cause.",
+            "/log/write_errors",
+        ),
+    ] {
+        let causes = status.pointer(place).and_then(Value::as_object);
+        for (cause, count) in causes.into_iter().flatten() {
+            let count = Count::total(name, about, count.as_u64().unwrap_or_default());
+            counts.push(count.with("cause", cause.as_str()));
+        }
     }
     let classes = status["classes"].as_array().map(Vec::as_slice).unwrap_or_default();
     for (what, about, key) in [
@@ -189,6 +231,7 @@ mod tests {
         let status = json!({
             "mode": "default", "switches": 3, "shortages": ["disk"],
             "packets": {"seen": 10}, "disk_free": 0.25,
+            "log": {"write_errors": {"disk_full": 2}},
             "classes": [{"class": "a\"b", "seen": 7, "kept": 2}, {"class": "c", "seen": 1}],
         });
         let text = text(&status);
@@ -200,6 +243,8 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), types.count(), "a name has one type, and all its samples together");
         assert!(text.contains("wirelens_packetlog_disk_free_ratio 0.25\n"));
+        let errors = "wirelens_packetlog_write_errors_total{cause=\"disk_full\"} 2\n";
+        assert!(text.contains(errors), "{text}");
         assert!(text.contains("wirelens_packetlog_shortage{resource=\"disk\"} 1\n"));
         assert!(text.contains("wirelens_packetlog_shortage{resource=\"busy\"} 0\n"));
         assert!(!text.contains("queue_ratio"), "what is not known is not told");

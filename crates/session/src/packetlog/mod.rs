@@ -40,7 +40,7 @@ pub use calibrate::{
     parse_calibration_time,
 };
 pub use calibration::{CalibrationSpan, read_calibration};
-pub use files::{Direct, Encoding, FileSettings, Notes, WhenFull};
+pub use files::{Direct, Encoding, FileSettings, Means, Notes, WhenFull};
 pub use hindsight::{HINDSIGHT_BYTES, HindsightSettings, Reach};
 pub use listed::{HOSTS, Listed, Listing, SESSIONS};
 pub use named::flow_named;

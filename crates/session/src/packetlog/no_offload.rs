@@ -1,15 +1,17 @@
 //! Without taps in the kernel nothing is classified there.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use packet::HashSeed;
 use packet::file::Interface;
 use packetlog::Model;
+use packetlog::integer::verdicts::NextModel;
 use packetlog::policy::{Granularity, KernelControl, Switch};
 use serde_json::Value;
 
 use super::judging::Judging;
-use super::{Ask, LogError};
+use super::{Ask, LogError, PacketModel};
 
 /// Where packets are classified and cut, if not in user space: nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +21,20 @@ pub enum Offload {}
 pub(super) enum KernelHalf {}
 
 impl Offload {
-    pub(super) fn check(_: &Ask) -> Result<(), LogError> {
+    /// By XDP: this build has no programs for the kernel.
+    pub(super) fn xdp(_: bool) -> Result<Self, &'static str> {
+        Err("xdp: this build has no programs for the kernel; use the command")
+    }
+
+    pub(super) const fn model(_: Option<Self>, model: &Path) -> &Path {
+        model
+    }
+
+    pub(super) const fn secret(self) -> u64 {
+        match self {}
+    }
+
+    pub(super) fn check(_: &Ask) -> Result<(), String> {
         Ok(())
     }
 
@@ -34,7 +49,20 @@ impl Offload {
     }
 }
 
+/// Never.
+pub(super) enum Replacing {}
+
+impl Replacing {
+    pub(super) fn take_up(&self, _: &PacketModel) -> Result<bool, String> {
+        match *self {}
+    }
+}
+
 impl KernelHalf {
+    pub(super) fn replacing(&self, _: String, _: Arc<NextModel>) -> Replacing {
+        match *self {}
+    }
+
     pub(super) fn control(&self, _: Arc<Switch>, _: &[Granularity]) -> Arc<dyn KernelControl> {
         match *self {}
     }

@@ -1,5 +1,6 @@
 //! Classes and cuts in the kernel, where the driver hands packets over: `--offload xdp`.
 
+use std::fmt::Display;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,13 +13,13 @@ use packet::file::Interface;
 use packet::{HashSeed, LinkType};
 use packetlog::Model;
 use packetlog::integer::kernel::KernelModel;
-use packetlog::integer::verdicts::{KernelVerdicts, VerdictTally};
-use packetlog::integer::{IntegerModel, IntegerOptions};
+use packetlog::integer::verdicts::{KernelVerdicts, NextModel, VerdictTally};
+use packetlog::integer::{IntegerError, IntegerModel, IntegerOptions};
 use packetlog::policy::{Granularity, Keep, KernelControl, Switch};
 use serde_json::{Value, json};
 
 use super::judging::Judging;
-use super::{Ask, LogError};
+use super::{Ask, LogError, PacketModel};
 
 /// The model that ships for it.
 const KERNEL_MODEL: &str = "packetlog-kernel";
@@ -34,13 +35,13 @@ impl Offload {
     ///
     /// # Errors
     /// What was wanted, where that is not said.
-    pub fn xdp(is_mirror: bool) -> Result<Self, LogError> {
+    pub fn xdp(is_mirror: bool) -> Result<Self, &'static str> {
         if !is_mirror {
-            return Err(LogError::usage(
-                "--offload xdp truncates packets for everyone on the interface, and what this \
-                 machine forwards or receives there would be damaged; wanted: --mirror as well, \
-                 if the interface receives mirrored traffic alone",
-            ));
+            return Err(
+                "xdp truncates packets for everyone on the interface, and what this machine \
+                 forwards or receives there would be damaged; wanted: mirror as well, if the \
+                 interface receives mirrored traffic alone",
+            );
         }
         let secret = RandomState::new().hash_one("wirelens note");
         Ok(Self { secret })
@@ -64,35 +65,29 @@ impl Offload {
     /// give.
     ///
     /// # Errors
-    /// [`LogError::Usage`], with the names of both.
-    pub(super) fn check(ask: &Ask) -> Result<(), LogError> {
+    /// What follows the option's name: the name of the other one, and why.
+    pub(super) fn check(ask: &Ask) -> Result<(), String> {
         if ask.offload.is_none() {
             return Ok(());
         }
-        let beside = |name: &str, why: &str| {
-            Err(LogError::usage(format_args!(
-                "--offload with {name}: {why}; leave out one of both"
-            )))
-        };
+        let other =
+            |name: &str, why: &str| Err(format!("with {name}: {why}; leave out one of both"));
         if ask.hindsight.time.is_some() {
-            return beside("--hindsight", "packets are truncated before they could wait whole");
+            return other("hindsight", "packets are truncated before they could wait whole");
         }
         if ask.calibration.is_some() {
-            return beside("--calibration", "thresholds are applied to scores in user space");
+            return other("calibration", "thresholds are applied to scores in user space");
         }
-        for_kernel(&ask.model).map(|_| ())
+        let tables = for_kernel(&ask.model.model);
+        tables.map(|_| ()).map_err(|why| format!("with this model: {why}; try {KERNEL_MODEL}"))
     }
 }
 
 /// The model for what the program leaves alone, and its tables for the program.
-fn for_kernel(model: &Model) -> Result<(IntegerModel, KernelModel), LogError> {
-    let integer = IntegerModel::new(model, IntegerOptions::default());
-    let both = integer.and_then(|integer| Ok((integer.for_kernel()?, integer)));
-    both.map(|(tables, integer)| (integer, tables)).map_err(|error| {
-        LogError::usage(format_args!(
-            "--offload with this --model: {error}; try --model {KERNEL_MODEL}"
-        ))
-    })
+fn for_kernel(model: &Model) -> Result<(Arc<IntegerModel>, KernelModel), IntegerError> {
+    let integer = IntegerModel::new(model, IntegerOptions::default())?;
+    let tables = integer.for_kernel()?;
+    Ok((Arc::new(integer), tables))
 }
 
 /// The program for as long as it is attached.
@@ -100,6 +95,43 @@ pub(super) struct KernelHalf {
     cutter: PacketCutter,
     tally: Arc<VerdictTally>,
     places: Vec<(String, CutPlace)>,
+    /// Classes of the model that it was loaded with, and its tables.
+    in_force: (Vec<String>, Arc<IntegerModel>),
+}
+
+/// Takes models in place of the one in force, in both halves, without detaching.
+pub(super) struct Replacing {
+    control: Arc<CutControl>,
+    classes: Vec<String>,
+    next: Arc<NextModel>,
+    /// Which model is in force, by its hash, and its tables.
+    in_force: Mutex<(String, Arc<IntegerModel>)>,
+}
+
+impl Replacing {
+    /// Whether it is another model than the one in force, which it then replaces.
+    ///
+    /// # Errors
+    /// Why it cannot: its classes, or the sums that it is computed of, are others.
+    pub(super) fn take_up(&self, asked: &PacketModel) -> Result<bool, String> {
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sha256, tables) = &mut *in_force;
+        if *sha256 == asked.sha256 {
+            return Ok(false);
+        }
+        let refused = |why: &dyn Display| {
+            format!("model {} cannot replace {sha256} during a run: {why}", asked.sha256)
+        };
+        if asked.model.classes() != self.classes {
+            return Err(refused(&"it has other classes"));
+        }
+        let (integer, kernel) = for_kernel(&asked.model).map_err(|why| refused(&why))?;
+        integer.check_replaces(tables).map_err(|why| refused(&why))?;
+        self.next.put(Arc::clone(&integer));
+        self.control.put_model(&kernel.bytes);
+        *in_force = (asked.sha256.clone(), integer);
+        Ok(true)
+    }
 }
 
 impl Offload {
@@ -122,7 +154,8 @@ impl Offload {
                 "--offload xdp: wanted one interface by its name, -i NAME",
             ));
         }
-        let (integer, tables) = for_kernel(model)?;
+        let (integer, tables) = for_kernel(model).map_err(LogError::usage)?;
+        let in_force = (model.classes().to_vec(), Arc::clone(&integer));
         let table = table(1, granularities);
         let model = CutModel {
             bytes: &tables.bytes,
@@ -139,14 +172,21 @@ impl Offload {
             let place = cutter.attach(&interface.name).map_err(failed)?;
             places.push((interface.name.clone(), place));
         }
-        let judge = KernelVerdicts::new(Arc::new(integer), seed, self.secret);
+        let judge = KernelVerdicts::new(integer, seed, self.secret);
         let tally = judge.tally();
-        let half = Arc::new(KernelHalf { cutter, tally, places });
+        let half = Arc::new(KernelHalf { cutter, tally, places, in_force });
         Ok(Judging::Kernel(Box::new(judge), half))
     }
 }
 
 impl KernelHalf {
+    /// Who takes models in place of the one in force, which has this hash.
+    pub(super) fn replacing(&self, sha256: String, next: Arc<NextModel>) -> Replacing {
+        let (classes, tables) = self.in_force.clone();
+        let in_force = Mutex::new((sha256, tables));
+        Replacing { control: self.cutter.control(), classes, next, in_force }
+    }
+
     /// Both halves as the desk sees them.
     pub(super) fn control(
         &self,

@@ -24,10 +24,11 @@ use serde_json::json;
 use super::desk::{self, Desk, DeskInputs, Work};
 use super::events::Events;
 use super::judging::Judging;
-use super::offload::{KernelHalf, Offload};
+use super::offload::{KernelHalf, Offload, Replacing};
 use super::settings::Settings;
 use super::socket::Socket;
-use super::{FileSettings, HindsightSettings, LogError, Tell, WhenFull, drift, log};
+use super::{FileSettings, HindsightSettings, LogError, PacketModel, Tell, WhenFull, drift, log};
+use crate::application::Replace;
 use crate::clock::Clock;
 use crate::drills::Drills;
 
@@ -39,7 +40,7 @@ pub struct Ask {
     /// Folder of the log.
     pub folder: PathBuf,
     /// Who judges packets.
-    pub model: Arc<Model>,
+    pub model: PacketModel,
     /// What the model is called in events.
     pub model_name: String,
     /// Thresholds of the site, if it was calibrated.
@@ -96,6 +97,7 @@ pub(super) struct Recording {
     manager: Managing,
     socket: Socket,
     overwrites: bool,
+    replacing: Option<Replacing>,
 }
 
 impl Ask {
@@ -107,7 +109,7 @@ impl Ask {
     pub fn check(&self) -> Result<(), LogError> {
         self.check_modes()?;
         self.hindsight()?;
-        Offload::check(self)?;
+        Offload::check(self).map_err(|why| LogError::usage(format_args!("--offload {why}")))?;
         log::block_len(&self.files).map(|_| ())
     }
 
@@ -117,7 +119,7 @@ impl Ask {
     }
 
     pub(super) fn check_modes(&self) -> Result<(), LogError> {
-        let classes = self.model.classes();
+        let classes = self.model.model.classes();
         desk::table(&self.settings, classes, &self.mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
         // Any of the modes may have to be put in force later, when nobody is there to be told.
@@ -143,10 +145,12 @@ impl Recording {
         let RunOf { tell, tell_recovered, tell_drift, .. } = run;
         let overwrites = files.when_full == WhenFull::Overwrite;
         settings.limits.overwrites |= overwrites;
+        let PacketModel { model, sha256 } = model;
         let table = desk::table(&settings, model.classes(), &mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
         // What the kernel refuses, and a name that cannot be written, end it before there is a log.
         let judging = Judging::new(offload, &model, seed, calibration, (interfaces, &table))?;
+        let replacing = judging.replacing(sha256);
         let named = events.map(|path| Events::append(&path, None, clock, tell)).transpose()?;
         let disk = drills.slow_disk(&control);
         let (mut recorder, recovered) =
@@ -168,11 +172,7 @@ impl Recording {
         let (drift, reasons) = (judge.drift(), judge.reason_tally());
         let wake = Arc::new(Wake::new(clock));
         let state = recorder.state();
-        let (stop, last) = (control.flag(), Seen::default());
-        let (progress_seen, waking) = (Arc::clone(&progress), Arc::clone(&wake));
-        let kept = Arc::clone(&state);
-        let book =
-            Book { recorder, state: kept, progress: progress_seen, wake: waking, stop, last };
+        let book = Book::new(recorder, Arc::clone(&progress), Arc::clone(&wake), control.flag());
         let pipeline = Pipeline::new(judge, book, switch, seed).with_hindsight(hindsight);
         let writer = log::Watcher::new(Arc::clone(&state), reasons, &files, kernel);
         let watched = DeskInputs {
@@ -203,7 +203,22 @@ impl Recording {
             manager,
             socket,
             overwrites,
+            replacing,
         })
+    }
+
+    /// Takes models in place of the one in force, where that can be done.
+    pub(super) fn replacing(&mut self) -> Option<Replace> {
+        let replacing = self.replacing.take()?;
+        let desk = self.desk();
+        Some(Box::new(move |asked| {
+            let Some(model) = asked.downcast_ref::<PacketModel>() else { return Ok(None) };
+            if !replacing.take_up(model)? {
+                return Ok(None);
+            }
+            desk.event("model", json!({"sha256": model.sha256}));
+            Ok(Some(format!("the model was replaced by {}", model.sha256)))
+        }))
     }
 
     /// Packets that it has taken in.
@@ -426,6 +441,17 @@ struct Seen {
     lost: u64,
     ring_lost: u64,
     queued: u64,
+}
+
+impl Book {
+    fn new(
+        recorder: Recorder,
+        progress: Arc<Progress>,
+        wake: Arc<Wake>,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        Self { state: recorder.state(), recorder, progress, wake, stop, last: Seen::default() }
+    }
 }
 
 impl Keeper for Book {

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use alerts::NotifyKind;
 use capture::Input;
 use capture::live::Latency;
-pub use jail::Acts;
-use jail::{JailReport, Needs};
+use jail::{DeviceChanges, JailReport, Needs};
 use toml::Value;
 
 use super::plan::Plan;
@@ -19,8 +18,8 @@ use crate::refusal::Refusal;
 /// Whether a run gives up what it no longer needs, before its first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Jail {
-    /// It does; and what it changes outside of this process besides what its applications say.
-    Enter(Acts),
+    /// It does.
+    Enter,
     /// A user wants none.
     Refused,
     /// The process is not ours, as in Python: what else it does is not known here.
@@ -30,8 +29,8 @@ pub enum Jail {
 impl Jail {
     /// Unless a user wants none.
     #[must_use]
-    pub const fn unless(is_refused: bool, acts: Acts) -> Self {
-        if is_refused { Self::Refused } else { Self::Enter(acts) }
+    pub const fn unless(is_refused: bool) -> Self {
+        if is_refused { Self::Refused } else { Self::Enter }
     }
 
     /// Enters it for a command that reads these captures by itself and writes to files that are
@@ -79,25 +78,24 @@ impl Plan {
     /// so that they are that user's.
     ///
     /// # Errors
-    /// A refusal about the key `user`: a run that needs rights until its end cannot give them up.
+    /// A refusal about the key `user`: a run that needs rights later cannot give them up.
     pub fn change_user(&self, inputs: &Inputs) -> Result<(), Refusal> {
-        let acts = self.applications.iter().map(|one| one.ready.acts());
-        let acts = acts.fold(Acts::default(), Acts::and);
-        self.run.user.as_deref().map_or(Ok(()), |name| change_user(name, inputs, acts))
+        let has_maps = self.applications.iter().any(|one| one.ready.has_maps());
+        self.run.user.as_deref().map_or(Ok(()), |name| change_user(name, inputs, has_maps))
     }
 }
 
-/// The same for a user by name, and a run that changes so much outside of this process.
+/// The same for a user by name, and a run that attaches programs in the kernel or does not.
 ///
 /// # Errors
 /// As [`Plan::change_user`].
-pub fn change_user(name: &str, inputs: &Inputs, acts: Acts) -> Result<(), Refusal> {
+pub fn change_user(name: &str, inputs: &Inputs, has_maps: bool) -> Result<(), Refusal> {
     let Some(interface) = &inputs.interface else {
         let why = "captures need no rights: run the command as that user (sudo -u NAME)";
         return Err(Refusal::of("user", why));
     };
     let needed = [
-        (acts != Acts::default(), "taps and actions need rights until the end"),
+        (has_maps, "taps and actions are attached with the rights of root"),
         (interface.options.latency == Latency::Low, "a low latency needs CAP_SYS_NICE"),
     ];
     if let Some((_, why)) = needed.into_iter().find(|(is_needed, _)| *is_needed) {
@@ -125,9 +123,7 @@ impl RunJail {
         let tell_more = tell_more.filter(|_| interface.is_some());
         let low = |interface: &Interface| interface.options.latency == Latency::Low;
         let is_realtime = interface.is_some_and(low);
-        let acts = plan.applications.iter().map(|one| one.ready.acts());
-        let typed = if let Jail::Enter(acts) = jail { acts } else { Acts::default() };
-        let acts = acts.fold(typed, Acts::and);
+        let has_maps = plan.applications.iter().any(|one| one.ready.has_maps());
         let logs = plan.applications.iter().filter_map(|one| one.ready.log_folder());
         let logs: Vec<PathBuf> = logs.map(Path::to_owned).collect();
         let has_ring = !logs.is_empty();
@@ -141,7 +137,9 @@ impl RunJail {
         let written = outputs.into_iter().chain(logs).chain(alerted).chain(history).collect();
         let mut read_again = named(plan);
         read_again.extend(inputs.map(captures).unwrap_or_default());
-        let needs = Needs { written, read_again, has_network, is_realtime, has_ring, acts };
+        let changes = DeviceChanges::None;
+        let needs =
+            Needs { written, read_again, has_network, is_realtime, has_ring, has_maps, changes };
         Self { jail, needs, quarantine: plan.run.quarantine.clone(), tell_more }
     }
 
@@ -151,7 +149,7 @@ impl RunJail {
         match jail {
             Jail::Foreign => return,
             Jail::Refused => return tell(&format!("--no-jail: {}", jail::GIVEN_UP)),
-            Jail::Enter(_) => {}
+            Jail::Enter => {}
         }
         // What a descriptor refers to is open, and its folder is that of all devices.
         needs.written.retain(|path| !files::is_descriptor(path));

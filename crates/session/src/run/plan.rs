@@ -113,6 +113,7 @@ impl Plan {
                 InputRequest { decapsulate: self.wants.inner(), ..self.input.request() };
             if let Some(interface) = &mut request.interface {
                 interface.options.stall_until_dropped = self.run.simulate.dropped();
+                interface.options.cut_secret = self.cut_secret();
             }
             request
         };

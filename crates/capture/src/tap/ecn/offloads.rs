@@ -138,21 +138,24 @@ impl Offloads {
         on(&self.features).map_err(|error| failed(&self.device, error))
     }
 
-    /// Puts them back now, and says whether that could be done; dropping it says nothing.
+    /// Puts them back now, and says whether that could be done; dropping it says nothing. What
+    /// fails can be tried again.
     ///
     /// # Errors
     /// The system's; the interface is gone.
-    pub fn put_back(mut self) -> Result<(), EcnError> {
+    pub fn put_back(&mut self) -> Result<(), EcnError> {
         self.put_back_here().map_err(|error| failed(&self.device, error))
     }
 
     fn put_back_here(&mut self) -> io::Result<()> {
-        if !std::mem::take(&mut self.is_off) {
+        if !self.is_off {
             return Ok(());
         }
         // Both are tried, whatever becomes of one.
         let features = self.features.switch(&self.were_on, true);
-        self.limit.set(self.segments_max).and(features)
+        self.limit.set(self.segments_max).and(features)?;
+        self.is_off = false;
+        Ok(())
     }
 }
 

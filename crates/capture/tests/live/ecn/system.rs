@@ -267,7 +267,7 @@ fn tcp_of_this_kernel_is_re_marked_packet_by_packet_without_offloads() {
         );
 
         let segmented = marker.counts().unwrap().segmented;
-        let offloads = Offloads::off("wl0").unwrap();
+        let mut offloads = Offloads::off("wl0").unwrap();
         assert!(offloads.still_on().unwrap().is_empty() && marker.offloads().unwrap().is_empty());
         marker.allow(tcp4(6_001), 50).unwrap();
         let read = ReadOptions {

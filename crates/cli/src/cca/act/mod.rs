@@ -5,7 +5,6 @@ pub(super) mod args;
 use std::io::{self, IsTerminal as _, Write};
 
 use files::FileMode;
-use session::application::Acts;
 use session::cca::act::{self, Act, ActError, ActSettings, By, Machine};
 
 use super::device;
@@ -18,12 +17,6 @@ use args::ActArguments;
 pub(super) fn names(arguments: &ActArguments, has_model: bool) -> Result<Option<By>, Failure> {
     let names = act::names(arguments.act_by.as_deref(), arguments.act.is_some(), has_model);
     names.map_err(Failure::from)
-}
-
-/// What acting does outside of this process until it ends.
-pub(super) fn acts(arguments: &ActArguments) -> Acts {
-    let Some(device) = &arguments.act else { return Acts::default() };
-    Acts { has_taps: true, starts_programs: true, enters_namespaces: device.contains(':') }
 }
 
 /// Cuts the queue into classes, if that is asked for.

@@ -12,7 +12,7 @@ use super::ActError;
 const FILE_LEN_MAX: u64 = 1 << 20;
 
 /// Controls, and so classes, at most.
-const NAME_COUNT_MAX: usize = 64;
+pub(super) const NAME_COUNT_MAX: usize = 64;
 
 /// Letters of a name at most.
 const NAME_LEN_MAX: usize = 32;

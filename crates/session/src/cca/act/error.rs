@@ -85,8 +85,15 @@ pub enum ActError {
         /// The device.
         device: String,
     },
-    /// What puts the queue back where this process cannot does not start.
-    Guard(io::Error),
+    /// The process that changes the queue and puts it back does not start.
+    Helper {
+        /// The device.
+        device: String,
+        /// What of it.
+        said: String,
+    },
+    /// The same, while a run acted.
+    Lost(String),
     /// Flows cannot be steered.
     Steer(TapError),
     /// Events cannot be written.
@@ -150,7 +157,8 @@ impl fmt::Display for ActError {
                 f,
                 "{device}: tc printed no queue that is supported; wanted: iproute2 5.0 or newer"
             ),
-            Self::Guard(error) => write!(f, "sh, which guards the queue: {error}"),
+            Self::Helper { device, said } => write!(f, "{device}: {said}"),
+            Self::Lost(said) => f.write_str(said),
             Self::Steer(error) => error.fmt(f),
             Self::Events(error) => write!(f, "events: {error}"),
         }

@@ -1,18 +1,19 @@
-//! A device's queue in our hands: `tc` in its network namespace, a lock, and a guard that puts the
-//! queue back if this process cannot.
+//! A device's queue in our hands: `tc` in its network namespace, a lock, and the helper that
+//! changes the queue later and puts it back.
 
 use std::io;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 use capture::tap::FlowSteer;
 use serde_json::Value;
 
 use super::ActError;
-use super::tc::{self, DeviceQdisc};
+use super::keeper::{QueueKeeper, QueueTask};
+use super::program::{Program, ProgramError};
+use super::tc::{self, DeviceQdisc, Queue};
 use crate::Environment;
 use crate::cca::live::Device;
-use crate::guard::{Guard, Lock, PROGRAM_PATHS};
+use crate::device_keeper::{Helper, HelperError};
+use crate::lock::Lock;
 
 /// What the kernel puts on devices by itself.
 const DEFAULT_QDISC: &str = "/proc/sys/net/core/default_qdisc";
@@ -23,7 +24,6 @@ pub struct Machine {
     name: String,
     environment: Environment,
     lock: Option<Lock>,
-    guard: Option<Guard>,
 }
 
 impl Machine {
@@ -31,7 +31,7 @@ impl Machine {
     #[must_use]
     pub fn look_at(device: &Device, environment: Environment) -> Self {
         let name = device.name().to_owned();
-        Self { device: device.clone(), name, environment, lock: None, guard: None }
+        Self { device: device.clone(), name, environment, lock: None }
     }
 
     /// A device on which no other run acts.
@@ -53,7 +53,7 @@ impl Machine {
 
     /// The device's queue as `tc` reports it, with counts.
     pub(super) fn show(&self) -> Result<Value, ActError> {
-        self.json("tc", &["-j", "-s", "-r", "qdisc", "show", "dev", &self.name, "invisible"])
+        self.json("tc", &tc::show(&self.name))
     }
 
     /// What stands there.
@@ -87,7 +87,7 @@ impl Machine {
     }
 
     /// Runs commands of `tc`, one after the other.
-    pub(super) fn run(&self, commands: &[String]) -> Result<(), ActError> {
+    fn run(&self, commands: &[String]) -> Result<(), ActError> {
         let lines: String = commands.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
         self.read("tc", &["-batch", "-"], &lines).map(|_| ())
     }
@@ -99,28 +99,12 @@ impl Machine {
     }
 
     fn read(&self, program: &str, words: &[&str], input: &str) -> Result<String, ActError> {
-        let ran = self.device.inside(|| -> io::Result<_> {
-            let mut running = self
-                .command(program)
-                .args(words)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()?;
-            if let Some(mut stdin) = running.stdin.take() {
-                // What it does not read it tells the reason of.
-                let _ = stdin.write_all(input.as_bytes());
-            }
-            running.wait_with_output()
-        })?;
-        let ran = ran.map_err(ActError::NoTc)?;
-        if ran.status.success() {
-            return Ok(String::from_utf8_lossy(&ran.stdout).into_owned());
-        }
-        let said = String::from_utf8_lossy(&ran.stderr);
-        let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
-        let said = said.collect::<Vec<_>>().join("; ").replace(char::is_control, " ");
-        Err(ActError::Refused { device: self.name.clone(), said })
+        let program = self.program(program)?;
+        let ran = self.device.inside(|| program.run(words, input))?;
+        ran.map_err(|error| match error {
+            ProgramError::Start(error) => ActError::NoTc(error),
+            ProgramError::Refused(said) => ActError::Refused { device: self.name.clone(), said },
+        })
     }
 
     /// Removes what a killed run left; the command that did it, if there was anything.
@@ -139,19 +123,27 @@ impl Machine {
         Ok(Some(end))
     }
 
-    /// Has the queue put back by this command if this process ends without doing it.
-    pub(super) fn guard(&mut self, end: &str) -> Result<(), ActError> {
-        let Some(lock) = &self.lock else { return Ok(()) };
-        let line = format!("tc {end}");
-        let started = self.device.inside(|| Guard::start(lock, &[line]))?;
-        self.guard = Some(started.map_err(ActError::Guard)?);
-        Ok(())
+    /// Has a helper cut the queue, who puts it back when that is asked, or when this process ends.
+    pub(super) fn help(&self, queue: &Queue) -> Result<Option<Helper>, ActError> {
+        let Some(lock) = &self.lock else { return Ok(None) };
+        let task = QueueTask { tc: self.program("tc")?, queue: queue.clone() };
+        let started = self.device.inside(|| Helper::start::<QueueKeeper>(lock, &task))?;
+        started.map(|(helper, _)| Some(helper)).map_err(|error| self.error(error))
     }
 
-    /// Tells the guard that all is done.
-    pub(super) fn dismiss(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            guard.dismiss();
+    /// Lets others act on the device.
+    pub(super) fn release(&mut self) {
+        self.lock = None;
+    }
+
+    /// What a helper did not do.
+    pub(super) fn error(&self, error: HelperError) -> ActError {
+        let device = self.name.clone();
+        match error {
+            HelperError::Refused(said) => ActError::Refused { device, said },
+            error @ (HelperError::Start(_) | HelperError::Lost(_)) => {
+                ActError::Helper { device, said: error.to_string() }
+            }
         }
     }
 
@@ -164,13 +156,7 @@ impl Machine {
         &self.name
     }
 
-    /// A program, found where administrators' programs lie as well.
-    fn command(&self, program: &str) -> Command {
-        let mut path = (self.environment)("PATH").unwrap_or_default();
-        path.push(":");
-        path.push(PROGRAM_PATHS);
-        let mut command = Command::new(program);
-        command.env("PATH", path).env("LC_ALL", "C");
-        command
+    fn program(&self, name: &str) -> Result<Program, ActError> {
+        Program::find(name, (self.environment)("PATH")).map_err(ActError::NoTc)
     }
 }

@@ -1,16 +1,22 @@
 //! Acting on a queue: flows are grouped by control into classes that share the link by how many
 //! flows each has.
 //!
-//! [`cca::Grouping`] decides which flows move; this module does, reports and undoes it.
+//! [`cca::Grouping`] decides which flows move; this module does, reports and undoes it. From the
+//! first packet on `tc` is started by a helper process alone.
 
 mod by;
 mod error;
 mod events;
+mod keeper;
 mod machine;
+mod program;
 mod tc;
 
+use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::ExitCode;
 
 use capture::tap::{FLOW_COUNT_MAX, FlowSteer};
 use cca::{FlowWay, Grouping, GroupingRules, Sizes, Step};
@@ -20,7 +26,9 @@ use serde_json::{Value, json};
 use super::live::ends;
 use super::rows::QueueReport;
 use crate::clock::Clock;
+use crate::device_keeper::{self, Chore as _, Helper, HelperError};
 use events::Events;
+use keeper::QueueKeeper;
 use tc::{DeviceQdisc, Queue};
 
 pub use by::By;
@@ -35,6 +43,11 @@ const BUFFERED: Span = Span::from_ns(100_000_000);
 
 /// What flows without a class are called.
 const REST: &str = "rest";
+
+/// The helper of a queue, if it is named so.
+pub(crate) fn helper_of(chore: &OsStr) -> Option<fn(UnixStream) -> ExitCode> {
+    (chore == QueueKeeper::NAME).then_some(device_keeper::serve::<QueueKeeper>)
+}
 
 /// How a queue is acted on.
 #[derive(Clone, Debug)]
@@ -68,8 +81,12 @@ pub fn names(file: Option<&Path>, acts: bool, has_model: bool) -> Result<Option<
 pub struct Act {
     machine: Machine,
     queue: Queue,
-    /// Nothing in a dry run.
+    /// Nothing in a dry run, as the next.
+    helper: Option<Helper>,
     steer: Option<FlowSteer>,
+    /// What is to be said once the helper is gone, and whether it was.
+    loss: Option<String>,
+    is_loss_said: bool,
     by: Option<By>,
     /// Of classes, by their index.
     names: Vec<String>,
@@ -79,7 +96,6 @@ pub struct Act {
     grouping: Grouping,
     events: Events,
     clock: Clock,
-    has_begun: bool,
 }
 
 impl Act {
@@ -126,7 +142,10 @@ impl Act {
         let mut act = Self {
             machine,
             queue,
+            helper: None,
             steer: None,
+            loss: None,
+            is_loss_said: false,
             by,
             made: Vec::new(),
             sizes: Sizes { classes: vec![0; names.len()], rest: 0 },
@@ -134,7 +153,6 @@ impl Act {
             grouping: Grouping::new(rules),
             events,
             clock,
-            has_begun: false,
         };
         act.cut(is_dry, &found, tc::waiting(&shown))?;
         Ok(act)
@@ -157,19 +175,49 @@ impl Act {
         if is_dry {
             return Ok(());
         }
-        self.machine.guard(&self.queue.end())?;
-        self.has_begun = true;
-        self.machine.run(&commands)?;
+        self.helper = self.machine.help(&self.queue)?;
         self.steer = Some(self.machine.steer()?);
         Ok(())
     }
 
-    /// A period has ended.
+    /// The helper is gone: the queue stays as it is, and nothing acts on it from here on. Another
+    /// run may, and can put it back.
+    fn lose(&mut self, how: &str) -> Result<(), ActError> {
+        (self.helper, self.steer) = (None, None);
+        self.machine.release();
+        let (device, command) = (self.machine.name(), self.queue.end());
+        self.loss = Some(format!(
+            "{device}: the process that changes its queue and restores it has ended ({how}): the \
+             queue stays as it is, nothing is changed any more, and counting continues; restore \
+             it: tc {command}"
+        ));
+        let fields = json!({"device": device, "undone_by": command});
+        self.events.put(
+            (self.clock.realtime)(),
+            "lost",
+            &format!("the helper has ended: {how}"),
+            fields,
+        )
+    }
+
+    /// Once, that the helper is gone.
+    pub fn take_warning(&mut self) -> Option<String> {
+        let is_said = std::mem::replace(&mut self.is_loss_said, self.loss.is_some());
+        self.loss.clone().filter(|_| !is_said)
+    }
+
+    /// A period has ended. Without its helper nothing is done any more, which is no error yet.
     ///
     /// # Errors
     /// [`ActError`]: what `tc` refuses, or events that cannot be written.
     pub fn look(&mut self, told: &QueueReport, clock: SlotClock) -> Result<(), ActError> {
         let time = clock.start(told.period.end());
+        if let Some(how) = self.helper.as_mut().and_then(Helper::lost) {
+            self.lose(&how)?;
+        }
+        if self.loss.is_some() {
+            return Ok(());
+        }
         self.read_names(time)?;
         let mut seen = Vec::with_capacity(told.flows.len());
         for (flow, named) in told.flows.iter().zip(&told.named) {
@@ -185,6 +233,9 @@ impl Act {
         let names = seen.iter().map(|&(way, name, _)| (way, name));
         let steps = self.grouping.look(time, names);
         self.share(time)?;
+        if self.loss.is_some() {
+            return Ok(());
+        }
         for step in steps {
             let probability = |way: FlowWay| {
                 seen.iter()
@@ -239,7 +290,11 @@ impl Act {
             .collect();
         let fields = json!({"classes": classes, "commands": commands});
         self.events.put(time, "share", "flows arrived, ended or moved", fields)?;
-        if self.has_begun { self.machine.run(&commands) } else { Ok(()) }
+        let Some(helper) = &mut self.helper else { return Ok(()) };
+        match helper.ask::<QueueKeeper>(minors) {
+            Err(HelperError::Lost(how)) => self.lose(&how),
+            done => done.map_err(|error| self.machine.error(error)),
+        }
     }
 
     fn step(
@@ -291,15 +346,20 @@ impl Act {
     /// [`ActError`]: what `tc` refuses, or events that cannot be written.
     pub fn end(&mut self, cause: &str) -> Result<(), ActError> {
         let beyond = self.grouping.not_kept();
-        if !std::mem::take(&mut self.has_begun) {
-            return Ok(());
-        }
-        let shown = self.machine.show().unwrap_or(Value::Null);
+        let Some(helper) = self.helper.take() else {
+            return self.loss.take().map_or(Ok(()), |said| Err(ActError::Lost(said)));
+        };
         let command = self.queue.end();
         // First nobody is steered, then there is nowhere to steer to.
         self.steer = None;
-        self.machine.run(std::slice::from_ref(&command))?;
-        self.machine.dismiss();
+        let shown = match helper.end() {
+            Err(HelperError::Lost(how)) => {
+                self.lose(&how)?;
+                return self.end(cause);
+            }
+            ended => ended.map_err(|error| self.machine.error(error))?,
+        };
+        let shown: Value = serde_json::from_str(&shown).unwrap_or(Value::Null);
         let made = self.made.iter().enumerate().filter(|(_, made)| **made);
         let classes = made.map(|(class, _)| Some(class)).chain([None]).map(|class| {
             let name = class.map_or(REST, |class| self.names.get(class).map_or("", String::as_str));
@@ -320,7 +380,7 @@ impl Act {
 
 impl Drop for Act {
     fn drop(&mut self) {
-        // On the way of another error, which is what is told. What fails here the guard tries
+        // On the way of another error, which is what is told. What fails here the helper tries
         // again.
         let _ = self.end("the command ends with an error");
     }

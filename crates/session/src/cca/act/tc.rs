@@ -1,5 +1,6 @@
 //! The queue of a device, parsed from the output of `tc`, and the commands that change it.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The number of our queueing discipline, by which one that was left behind is known.
@@ -37,7 +38,8 @@ pub(super) enum DeviceQdisc {
 }
 
 /// A token bucket.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Tbf {
     /// Of its one class.
     pub(super) class: String,
@@ -112,7 +114,8 @@ pub(super) fn counts(shown: &Value, minor: u32) -> Option<&Value> {
 }
 
 /// A queue that is cut into classes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Queue {
     pub(super) device: String,
     pub(super) under: Option<Tbf>,
@@ -204,6 +207,11 @@ impl Queue {
     pub(super) fn end(&self) -> String {
         end(&self.device, self.under.as_ref())
     }
+}
+
+/// Words that have the queue of a device shown, with counts.
+pub(super) const fn show(device: &str) -> [&str; 8] {
+    ["-j", "-s", "-r", "qdisc", "show", "dev", device, "invisible"]
 }
 
 /// Removes ours, and puts back what was there before.

@@ -22,8 +22,6 @@ use super::period::PeriodReport;
 use super::settings::{CcaSettings, SettingsError, Taps};
 use super::taps::Downstream;
 use super::{flight, read_model, rows};
-#[cfg(all(target_os = "linux", feature = "tap"))]
-use crate::application::Acts;
 use crate::application::{Application, Opening, Refusal, Site, Wants, Watchers};
 use crate::outlet::Outlet;
 use crate::reading::Needs;
@@ -176,9 +174,8 @@ impl Application for Cca {
         &self.reads
     }
 
-    #[cfg(all(target_os = "linux", feature = "tap"))]
-    fn acts(&self) -> Acts {
-        self.devices.as_ref().map_or_else(Acts::default, two_interfaces::Devices::acts)
+    fn has_maps(&self) -> bool {
+        self.taps.are_live && self.taps.are_two
     }
 
     fn unsteered(&self) -> Option<&'static str> {

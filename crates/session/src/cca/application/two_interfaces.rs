@@ -5,7 +5,7 @@ use packet::Span;
 
 use super::choosing::Choosing;
 use super::{Cca, Out};
-use crate::application::{Acts, Beside, BesideReport, Opening, Refusal, Site, Watchers};
+use crate::application::{Beside, BesideReport, Opening, Refusal, Site, Watchers};
 use crate::cca::live::{
     self, Departures, Device, DeviceError, FlowChoices, Watch, WatchError, WatchOptions,
 };
@@ -40,12 +40,6 @@ impl Devices {
     /// [`WatchError`]
     pub fn check(&self, options: WatchOptions) -> Result<(), WatchError> {
         Watch::begin(options, (&self.ingress.1, &self.egress.1)).map(drop)
-    }
-
-    /// Taps are asked and detached in the namespaces of their devices.
-    pub(super) const fn acts(&self) -> Acts {
-        let enters_namespaces = self.ingress.1.is_elsewhere() || self.egress.1.is_elsewhere();
-        Acts { has_taps: true, starts_programs: false, enters_namespaces }
     }
 
     /// Reads their names; whether they are there is seen when taps are attached.

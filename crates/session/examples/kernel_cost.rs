@@ -1,0 +1,76 @@
+//! What the program in the kernel that classifies packets takes for each of them, in runs of the
+//! kernel's own: `kernel_cost MODEL CAPTURE TIMES`. A line of JSON, which
+//! `bench/speed/packetlog/kernel.py` keeps. Root.
+#![allow(clippy::print_stdout, clippy::cast_precision_loss)]
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use capture::input::Input;
+use capture::open::open;
+use capture::reading::ReadOptions;
+use capture::tap::{CUT_CLASSES_MAX, CutModel, CutTable, PacketCutter};
+use packet::dissect::DissectOptions;
+use packet::{HashSeed, Source as _};
+use packetlog::Model;
+use packetlog::integer::{IntegerModel, IntegerOptions};
+use serde_json::json;
+
+const FRAMES_MAX: usize = 2_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [model, capture, times] = words.as_slice() else {
+        return Err("wanted: kernel_cost MODEL CAPTURE TIMES".into());
+    };
+    let file = Path::new(model).join("model.json");
+    let integer =
+        IntegerModel::new(&Model::parse(&std::fs::read(file)?)?, IntegerOptions::default())?;
+    let tables = integer.for_kernel()?;
+    let model = CutModel {
+        bytes: &tables.bytes,
+        layers: tables.layers,
+        buckets: tables.buckets,
+        window: tables.window,
+        seed: HashSeed::new(5),
+        secret: 1,
+    };
+    // Headers are left.
+    let table = CutTable { generation: 1, payload: [Some(0); CUT_CLASSES_MAX] };
+    let mut cutter = PacketCutter::load(&model, &table)?;
+    let options = ReadOptions {
+        dissect: DissectOptions::default(),
+        filter: None,
+        snaplen: u32::MAX,
+        progress: Arc::default(),
+        stop: Arc::new(AtomicBool::new(false)),
+    };
+    let mut source = open(&Input::File(capture.into()), &options)?;
+    let (mut costs, times) = (Vec::new(), times.parse()?);
+    while let Some(batch) = source.next_batch() {
+        for frame in batch.frames().take(FRAMES_MAX - costs.len()) {
+            let time = frame.record.timestamp.as_ns();
+            costs.push(cutter.try_frame(frame.bytes, time, times)?.1);
+        }
+        if costs.len() == FRAMES_MAX {
+            break;
+        }
+    }
+    costs.sort_unstable();
+    let of = |hundredth: usize| costs.get(costs.len() * hundredth / 100).copied();
+    let judged = cutter.control().counts();
+    println!(
+        "{}",
+        json!({
+            "frames": costs.len(),
+            "times": times,
+            "judged_share": judged.judged as f64 / judged.seen.max(1) as f64,
+            "mean_ns": costs.iter().sum::<u64>() as f64 / costs.len().max(1) as f64,
+            "median_ns": of(50),
+            "p99_ns": of(99),
+        })
+    );
+    Ok(())
+}

@@ -1,0 +1,337 @@
+//! A process of its own for what is changed on a device while a run acts: the run gives up the
+//! rights for it before its first packet, and the device is put back however the run ends.
+//!
+//! The run starts this program again and asks it by lines of JSON over a pair of sockets. The
+//! helper enters a jail of its own, carries out few orders, each of which it checks, and ends with
+//! the run: by its order, or because the other end of the pair is closed. In both cases, and if it
+//! is asked anything else, it puts back what was there.
+
+use std::fmt;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::lock::Lock;
+
+/// The first argument of a helper; its chore is the second.
+pub(crate) const WORD: &str = "helper-of-a-run";
+
+/// This program, also if its file was replaced since.
+const OWN: &str = "/proc/self/exe";
+
+/// Bytes of an order and of an answer at most.
+const ORDER_LEN_MAX: u64 = 16 << 10;
+const ANSWER_LEN_MAX: u64 = 1 << 20;
+
+/// An answer takes milliseconds; one that takes longer than this does not come.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+
+/// Between two orders, so that no one keeps the processor busy by them.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What a helper does.
+pub(crate) trait Chore: Sized {
+    /// Its name among the arguments.
+    const NAME: &'static str;
+    /// What is known at the start.
+    type Task: Serialize + DeserializeOwned;
+    /// What is asked later, by a process that reads what strangers send.
+    type Order: Serialize + DeserializeOwned;
+
+    /// Opens what it takes and enters its jail; nothing is changed yet.
+    fn prepare(task: Self::Task) -> Result<Self, String>;
+
+    /// Changes the device, and says what the run may want to know.
+    fn begin(&mut self) -> Result<String, String>;
+
+    /// Carries out an order, once it is checked.
+    fn carry_out(&mut self, order: Self::Order) -> Result<(), String>;
+
+    /// Puts back what was there, and says what the run may want to know.
+    fn end(&mut self) -> Result<String, String>;
+}
+
+#[derive(Serialize, Deserialize)]
+enum Message<Order> {
+    Do(Order),
+    End,
+}
+
+/// Why something was not done.
+#[derive(Debug)]
+pub(crate) enum HelperError {
+    /// It does not start.
+    Start(io::Error),
+    /// It is no longer there: how it ended.
+    Lost(String),
+    /// In its words.
+    Refused(String),
+}
+
+impl fmt::Display for HelperError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start(error) => write!(f, "the helper process does not start: {error}"),
+            Self::Lost(how) => write!(f, "the helper process has ended: {how}"),
+            Self::Refused(said) => f.write_str(said),
+        }
+    }
+}
+
+/// A helper as its run sees it. When this is dropped it puts the device back.
+#[derive(Debug)]
+pub(crate) struct Helper {
+    child: Child,
+    stream: BufReader<UnixStream>,
+}
+
+impl Helper {
+    /// Starts one in the network namespace of the calling thread, and has it begin; also what it
+    /// says. It holds the lock as well: no other run begins before the device is put back.
+    ///
+    /// # Errors
+    /// [`HelperError`]
+    pub(crate) fn start<C: Chore>(
+        lock: &Lock,
+        task: &C::Task,
+    ) -> Result<(Self, String), HelperError> {
+        let starting = || -> io::Result<Self> {
+            let (ours, theirs) = UnixStream::pair()?;
+            ours.set_read_timeout(Some(ANSWERED_WITHIN))?;
+            ours.set_write_timeout(Some(ANSWERED_WITHIN))?;
+            let child = Command::new(OWN)
+                .arg0("wirelens")
+                .args([WORD, C::NAME])
+                .stdin(OwnedFd::from(theirs))
+                .stdout(lock.shared()?)
+                .stderr(Stdio::null())
+                // What is sent to us from a keyboard is not for it.
+                .process_group(0)
+                .spawn()?;
+            Ok(Self { child, stream: BufReader::new(ours) })
+        };
+        let mut helper = starting().map_err(HelperError::Start)?;
+        let said = helper.say(task)?;
+        Ok((helper, said))
+    }
+
+    /// Has an order carried out.
+    ///
+    /// # Errors
+    /// [`HelperError`]
+    pub(crate) fn ask<C: Chore>(&mut self, order: C::Order) -> Result<(), HelperError> {
+        self.say(&Message::Do(order)).map(drop)
+    }
+
+    /// Has the device put back; what it says.
+    ///
+    /// # Errors
+    /// [`HelperError`]. What was refused it tries again.
+    pub(crate) fn end(mut self) -> Result<String, HelperError> {
+        let said = self.say(&Message::End::<()>)?;
+        let _ = self.child.wait();
+        Ok(said)
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn lost(&mut self) -> Option<String> {
+        Some(self.child.try_wait().ok()??.to_string())
+    }
+
+    fn say(&mut self, message: &impl Serialize) -> Result<String, HelperError> {
+        let mut saying = || -> io::Result<Option<Result<String, String>>> {
+            write(self.stream.get_mut(), message)?;
+            read(&mut self.stream, ANSWER_LEN_MAX)
+        };
+        match saying() {
+            Ok(Some(answer)) => answer.map_err(HelperError::Refused),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let seconds = ANSWERED_WITHIN.as_secs();
+                Err(HelperError::Lost(format!("it does not answer within {seconds} s")))
+            }
+            // Its end is closed.
+            Ok(None) | Err(_) => Err(HelperError::Lost(match self.child.wait() {
+                Ok(status) => status.to_string(),
+                Err(error) => error.to_string(),
+            })),
+        }
+    }
+}
+
+/// Sends a message, a line.
+fn write(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+/// Takes the next; none if the other end is closed.
+fn read<T: DeserializeOwned>(
+    stream: &mut BufReader<UnixStream>,
+    len_max: u64,
+) -> io::Result<Option<T>> {
+    let mut line = Vec::new();
+    stream.take(len_max).read_until(b'\n', &mut line)?;
+    match line.split_last() {
+        None => Ok(None),
+        Some((b'\n', line)) => Ok(Some(serde_json::from_slice(line)?)),
+        // Longer than it may be, or cut.
+        Some(_) => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Is the helper, at the other end of the pair.
+pub(crate) fn serve<C: Chore>(stream: UnixStream) -> ExitCode {
+    let mut stream = BufReader::new(stream);
+    let Ok(Some(task)) = read::<C::Task>(&mut stream, ORDER_LEN_MAX) else {
+        return ExitCode::FAILURE;
+    };
+    let mut chore = match C::prepare(task) {
+        Ok(chore) => chore,
+        Err(said) => {
+            let _ = write(stream.get_mut(), &Err::<String, _>(said));
+            return ExitCode::FAILURE;
+        }
+    };
+    // However that ends the device is put back; what has failed before is tried once more.
+    if follow(&mut chore, &mut stream).unwrap_or(false) || chore.end().is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Begins, and carries out what is asked; whether the device was put back.
+fn follow<C: Chore>(chore: &mut C, stream: &mut BufReader<UnixStream>) -> io::Result<bool> {
+    let begun = chore.begin();
+    write(stream.get_mut(), &begun)?;
+    if begun.is_err() {
+        return Ok(false);
+    }
+    while let Some(message) = read::<Message<C::Order>>(stream, ORDER_LEN_MAX)? {
+        match message {
+            Message::Do(order) => {
+                let done = chore.carry_out(order).map(|()| String::new());
+                write(stream.get_mut(), &done)?;
+                thread::sleep(PAUSE);
+            }
+            Message::End => {
+                let ended = chore.end();
+                write(stream.get_mut(), &ended)?;
+                if ended.is_ok() {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Writes down what is done.
+    struct Noted {
+        done: Arc<Mutex<Vec<String>>>,
+        refusals: u32,
+    }
+
+    thread_local! {
+        static DONE: Arc<Mutex<Vec<String>>> = Arc::default();
+    }
+
+    impl Noted {
+        fn note(&self, what: &str) {
+            self.done.lock().unwrap().push(what.to_owned());
+        }
+    }
+
+    impl Chore for Noted {
+        const NAME: &'static str = "noted";
+        type Task = u32;
+        type Order = u8;
+
+        fn prepare(refusals: u32) -> Result<Self, String> {
+            if refusals > 10 {
+                return Err(String::from("too many"));
+            }
+            Ok(Self { done: DONE.with(Arc::clone), refusals })
+        }
+
+        fn begin(&mut self) -> Result<String, String> {
+            self.note("begin");
+            Ok(String::from("begun"))
+        }
+
+        fn carry_out(&mut self, order: u8) -> Result<(), String> {
+            self.note(&order.to_string());
+            if order > 9 { Err(String::from("wanted: 0 to 9")) } else { Ok(()) }
+        }
+
+        fn end(&mut self) -> Result<String, String> {
+            self.note("end");
+            if mem::replace(&mut self.refusals, 0) > 0 {
+                return Err(String::from("not now"));
+            }
+            Ok(String::from("ended"))
+        }
+    }
+
+    /// What a helper does and answers that is handed these lines, after which its run ends.
+    fn serving(lines: &str) -> (Vec<String>, Vec<String>) {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.write_all(lines.as_bytes()).unwrap();
+        ours.shutdown(std::net::Shutdown::Write).unwrap();
+        let serving = thread::spawn(|| {
+            let _ = serve::<Noted>(theirs);
+            DONE.with(|done| mem::take(&mut *done.lock().unwrap()))
+        });
+        let done = serving.join().unwrap();
+        let mut answers = String::new();
+        let _ = ours.read_to_string(&mut answers);
+        (done, answers.lines().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn a_device_is_put_back_once_by_an_order_or_by_the_end_of_the_run() {
+        let (done, answers) = serving("0\n{\"Do\":7}\n\"End\"\n");
+        assert_eq!(done, ["begin", "7", "end"]);
+        assert_eq!(answers, [r#"{"Ok":"begun"}"#, r#"{"Ok":""}"#, r#"{"Ok":"ended"}"#]);
+        assert_eq!(serving("0\n{\"Do\":7}\n").0, ["begin", "7", "end"]);
+        assert_eq!(serving("0\n").0, ["begin", "end"]);
+        // Nothing is changed before the task is known.
+        assert!(serving("").0.is_empty() && serving("x\n").0.is_empty());
+        let (done, answers) = serving("11\n");
+        assert!(done.is_empty() && answers == [r#"{"Err":"too many"}"#]);
+    }
+
+    #[test]
+    fn what_is_no_order_ends_the_helper_and_puts_the_device_back() {
+        let long = format!("0\n{{\"Do\":{}7}}\n{{\"Do\":8}}\n", " ".repeat(20_000));
+        for lines in ["0\n{\"Do\":700}\n{\"Do\":8}\n", "0\n\n{\"Do\":8}\n", "0\n{\"Do\":8", &long] {
+            assert_eq!(serving(lines).0, ["begin", "end"], "{lines:.20}");
+        }
+        // An order that is refused is not a reason to end.
+        let (done, answers) = serving("0\n{\"Do\":77}\n{\"Do\":8}\n");
+        assert_eq!(done, ["begin", "77", "8", "end"]);
+        assert_eq!(answers[1], r#"{"Err":"wanted: 0 to 9"}"#);
+    }
+
+    #[test]
+    fn what_could_not_be_put_back_is_tried_again() {
+        let (done, answers) = serving("1\n\"End\"\n");
+        assert_eq!(done, ["begin", "end", "end"]);
+        assert_eq!(answers, [r#"{"Ok":"begun"}"#, r#"{"Err":"not now"}"#]);
+    }
+}
