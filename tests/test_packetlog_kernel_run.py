@@ -102,6 +102,7 @@ def test_a_model_is_replaced_in_the_kernel_without_detaching(link: Link, tmp_pat
 REFUSALS = {
     "payload": ({"classify": {"model": "services"}}, r"[packetlog] offload with [classify]"),
     "names": ({"flows": {"read-names": True}}, r"[packetlog] offload with [flows]"),
+    "DNS and QUIC": ({"latency": {}}, r"[packetlog] offload with [latency]"),
     "a filter": ({"input": {"filter": "udp"}}, r"[packetlog] offload with [input] filter"),
     "no mirror": ({"packetlog": {"mirror": False}}, "wanted: mirror as well"),
     "hindsight": ({"packetlog": {"hindsight": "2s"}}, "with hindsight"),
@@ -114,8 +115,9 @@ def test_what_cannot_be_is_refused_and_both_are_named(what: str, tmp_path: Path)
     tables = settings(tmp_path)
     for name, keys in more.items():
         tables[name] = tables.get(name, {}) | keys
-    if "classify" in tables:
-        tables["classify"]["output"] = tmp_path / "classify.csv"
+    for name in ("classify", "latency"):
+        if name in tables:
+            tables[name] |= {"output": tmp_path / f"{name}.csv"}
     path = tmp_path / "wirelens.toml"
     path.write_text(written(tables))
     ran = wirelens("run", "-c", path, "--check")
@@ -127,6 +129,18 @@ def test_a_rule_cannot_keep_what_was_truncated(tmp_path: Path) -> None:
     path.write_text(written(settings(tmp_path), [{"anomaly": "anomalous", "keep": "full"}]))
     ran = wirelens("run", "-c", path, "--check")
     assert ran.status == 2 and "[[rule]] that keeps packets" in ran.stderr, ran.stderr
+
+
+def test_a_reload_does_not_get_around_a_refusal(link: Link, tmp_path: Path) -> None:
+    path, rule = tmp_path / "wirelens.toml", {"anomaly": "anomalous"}
+    tables = settings(tmp_path)
+    path.write_text(written(tables))
+    with Listening(tmp_path, "run", "-c", path) as live:
+        path.write_text(written(tables, [rule | {"keep": "full"}]))
+        live.signal(signal.SIGHUP)
+        live.wait_for(r"\[\[rule\]\] that keeps packets: .*")
+        live.wait_for("the settings were not applied")
+        assert live.end().status == 0
 
 
 def test_captures_have_no_kernel(tmp_path: Path) -> None:

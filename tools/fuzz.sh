@@ -37,10 +37,10 @@ has_asan() {
   compgen -G "$(rustc --print sysroot)/lib/rustlib/$(host)/lib/librustc-*_rt.asan.a" >/dev/null
 }
 
-# Whether to build with AddressSanitizer: yes where FUZZ_ASAN is set at all.
+# Whether the smoke run is built with AddressSanitizer: where it is there, unless that is refused.
 use_asan() {
   case "${FUZZ_ASAN-auto}" in
-    0 | '') unset FUZZ_ASAN ;;
+    '') ;;
     auto)
       if has_asan; then
         export FUZZ_ASAN=1
@@ -182,6 +182,8 @@ usage() {
   fail "usage: bash tools/fuzz.sh smoke|long [HOURS]|list|minimise [TARGET…] (seen: $*)"
 }
 
+# Elsewhere it is either empty or asks for it.
+if [ "${FUZZ_ASAN-}" = 0 ]; then export FUZZ_ASAN=; fi
 [ -f fuzz/Cargo.toml ] || fail "fuzz/Cargo.toml: not found; the list of targets is wanted there"
 case "${1:-nothing}" in
   smoke)

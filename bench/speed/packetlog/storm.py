@@ -97,7 +97,7 @@ def of_case(runs: list[Run], name: str, length: int, rate: int) -> list[Run]:
 
 
 def lost(runs: list[Run]) -> float:
-    return median(max(0, run.arrived - run.taken) / run.arrived for run in runs)
+    return median(max(0, run.arrived - run.taken) / max(run.arrived, 1) for run in runs)
 
 
 def limit(runs: list[Run], length: int) -> int | None:
@@ -136,7 +136,7 @@ def case_table(runs: list[Run], length: int) -> Iterator[str]:
     cells = []
     for rate in rates:
         same = [run for run in runs if (run.frame_bytes, run.rate) == (length, rate)]
-        cells += [f"{median(run.arrived_per_s for run in same) / 1000:,.0f}k", ""]
+        cells += [f"{median(run.arrived_per_s for run in same) / 1000:,.0f}k" if same else "", ""]
     yield f"| *arrived a second* | {' | '.join(cells)} |"
 
 

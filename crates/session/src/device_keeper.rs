@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -35,6 +36,9 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Between two orders, so that no one keeps the processor busy by them.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// How often it is looked whether a helper has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// What a helper does.
 pub(crate) trait Chore: Sized {
@@ -135,9 +139,7 @@ impl Helper {
     /// # Errors
     /// [`HelperError`]. What was refused it tries again.
     pub(crate) fn end(mut self) -> Result<String, HelperError> {
-        let said = self.say(&Message::End::<()>)?;
-        let _ = self.child.wait();
-        Ok(said)
+        self.say(&Message::End::<()>)
     }
 
     /// How it ended, if it has.
@@ -152,22 +154,49 @@ impl Helper {
         };
         match saying() {
             Ok(Some(answer)) => answer.map_err(HelperError::Refused),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let seconds = ANSWERED_WITHIN.as_secs();
-                Err(HelperError::Lost(format!("it does not answer within {seconds} s")))
+            // What cannot be asked is no fault of the other end.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                Err(HelperError::Start(error))
             }
-            // Its end is closed.
-            Ok(None) | Err(_) => Err(HelperError::Lost(match self.child.wait() {
-                Ok(status) => status.to_string(),
-                Err(error) => error.to_string(),
-            })),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                // What it may still do would be done behind the back of whoever reads this.
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                let seconds = ANSWERED_WITHIN.as_secs();
+                Err(HelperError::Lost(format!(
+                    "it did not answer within {seconds} s, and was ended"
+                )))
+            }
+            // Its end is closed, or it says what is no answer.
+            Ok(None) | Err(_) => Err(HelperError::Lost(self.wait())),
         }
+    }
+
+    /// Closes our end, upon which it puts the device back and ends; how it did.
+    fn wait(&mut self) -> String {
+        let _ = self.stream.get_ref().shutdown(Shutdown::Both);
+        for _ in 0..ANSWERED_WITHIN.as_millis() / LOOK_EVERY.as_millis() {
+            match self.child.try_wait() {
+                Ok(None) => thread::sleep(LOOK_EVERY),
+                Ok(Some(status)) => return status.to_string(),
+                Err(error) => return error.to_string(),
+            }
+        }
+        String::from("it is still at work")
+    }
+}
+
+impl Drop for Helper {
+    /// The device is put back when the process that it was changed for has ended.
+    fn drop(&mut self) {
+        self.wait();
     }
 }
 
 /// Sends a message, a line.
 fn write(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
+    let line = serde_json::to_vec(message);
+    let mut line = line.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     line.push(b'\n');
     stream.write_all(&line)
 }
@@ -224,10 +253,12 @@ fn follow<C: Chore>(chore: &mut C, stream: &mut BufReader<UnixStream>) -> io::Re
             }
             Message::End => {
                 let ended = chore.end();
-                write(stream.get_mut(), &ended)?;
+                let answered = write(stream.get_mut(), &ended);
                 if ended.is_ok() {
+                    // Also if no one is there any more to hear it.
                     return Ok(true);
                 }
+                answered?;
             }
         }
     }

@@ -228,7 +228,8 @@ fn run_live(
     };
     // A queue that is acted on is put back as the process ends.
     ways.heeds_hangup &= arguments.act.act.is_none();
-    let cca = Cca::of_devices(settings.clone(), (*clock, namer), devices, shown);
+    let cca = Cca::of_devices(settings.clone(), (*clock, namer), devices, shown)
+        .reads_again(arguments.act.act_by.as_deref());
     // The watch itself knows for how long.
     let typed = Sources { duration: None, ..asked.typed() };
     let opened = OpenSources::Live(Vec::new());

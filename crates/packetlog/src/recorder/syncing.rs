@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::disk::SyncFile;
 use super::state::RecorderState;
@@ -31,6 +32,8 @@ pub(super) struct Syncer {
     waiting: BTreeSet<String>,
     /// From this name on there may be files that are still to be handed over.
     rest: Option<String>,
+    /// The file that the thread has at hand.
+    at_hand: Arc<Mutex<Option<String>>>,
 }
 
 /// Why the disk may not have a file.
@@ -41,6 +44,8 @@ struct SyncError {
     error: io::Error,
     /// The disk did not take packets; an index can be made again.
     loses_packets: bool,
+    /// Asked again, the disk would say that it has what it has not.
+    is_final: bool,
 }
 
 impl SyncError {
@@ -55,10 +60,14 @@ impl Syncer {
         let (names, received) = sync_channel(QUEUE_LEN);
         let (done, outcomes) = channel();
         let folder = folder.to_owned();
+        let at_hand: Arc<Mutex<Option<String>>> = Arc::default();
+        let at_work = Arc::clone(&at_hand);
+        let put = move |file| *at_work.lock().unwrap_or_else(PoisonError::into_inner) = file;
         std::thread::Builder::new()
             .name("packetlog-sync".into())
-            .spawn(move || run(&folder, &received, &done, sync))?;
-        Ok(Self { names, outcomes, waiting: BTreeSet::new(), rest: Some(String::new()) })
+            .spawn(move || run(&folder, &received, &done, sync, put))?;
+        let (waiting, rest) = (BTreeSet::new(), Some(String::new()));
+        Ok(Self { names, outcomes, waiting, rest, at_hand })
     }
 
     /// Files from this name on are still to be handed over.
@@ -72,8 +81,10 @@ fn run(
     names: &Receiver<FileName>,
     done: &Sender<(FileName, Result<(), SyncError>)>,
     mut sync: SyncFile,
+    put_at_hand: impl Fn(Option<String>),
 ) {
     while let Ok(name) = names.recv() {
+        put_at_hand(Some(name.stem()));
         let outcome = sync_file(folder, &name, &mut sync);
         if done.send((name, outcome)).is_err() {
             return;
@@ -86,7 +97,7 @@ fn sync_file(folder: &Path, name: &FileName, sync: &mut SyncFile) -> Result<(), 
         let path = name.path(folder, suffix);
         let wrong = |loses_packets| {
             let path = path.clone();
-            move |error| SyncError { path, error, loses_packets }
+            move |error| SyncError { path, error, loses_packets, is_final: loses_packets }
         };
         let file = open_own(&path).map_err(wrong(false))?;
         sync(&file).map_err(wrong(has_packets))
@@ -102,7 +113,11 @@ fn sync_file(folder: &Path, name: &FileName, sync: &mut SyncFile) -> Result<(), 
         sync(suffix, false)
             .or_else(|error| if error.is_missing() { Ok(()) } else { Err(error) })?;
     }
-    let wrong = |error| SyncError { path: folder.to_owned(), error, loses_packets: false };
+    // Its name may be lost, and with it all of the file.
+    let wrong = |error| {
+        let path = folder.to_owned();
+        SyncError { path, error, loses_packets: false, is_final: true }
+    };
     files::sync_folder(folder).map_err(wrong)
 }
 
@@ -134,10 +149,11 @@ impl Writer {
         self.offer_unsynced();
     }
 
-    /// Waits for the files that the disk may not have, as long as the options say; returns how
-    /// many are left.
-    pub(super) fn sync_rest(&mut self) -> u64 {
+    /// Waits for the files that the disk may not have, as long as the options say.
+    pub(super) fn sync_rest(&mut self) {
         let begun = (self.clock)();
+        // What could not be opened before may be there by now.
+        self.syncer.look_from(String::new());
         loop {
             self.note_synced();
             let waited = (self.clock)().saturating_sub(begun);
@@ -148,6 +164,16 @@ impl Writer {
             let Ok((name, outcome)) = self.syncer.outcomes.recv_timeout(left) else { break };
             self.record_outcome(&name, outcome);
         }
+        let at_hand = Arc::clone(&self.syncer.at_hand);
+        let at_hand = at_hand.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Of its outcome nothing is heard any more, so that an error of it would be none.
+        if let Some(file) = at_hand.filter(|file| self.syncer.waiting.contains(file)) {
+            self.record(&Entry::Unsynced { file, cause: String::from("timeout") });
+        }
+    }
+
+    /// Counts the files that the disk may not have.
+    pub(super) fn count_unsynced(&mut self) -> u64 {
         let files = self.ledger.state().files.values();
         let unsynced = files.filter(|file| !file.is_synced()).count() as u64;
         RecorderState::set(&self.state.files_unsynced, unsynced);
@@ -165,11 +191,13 @@ impl Writer {
             Ok(()) => self.record(&Entry::Synced { file }),
             // Another program deleted it, as is noticed at the end or when there is to be room.
             Err(error) if error.is_missing() => {}
-            Err(SyncError { path, error, loses_packets }) => {
+            Err(SyncError { path, error, loses_packets, is_final }) => {
                 let cause = Cause::of(&error);
                 let text = format!("synchronising {}: {error}", path.display());
                 self.state.count_error(cause, text);
-                self.record(&Entry::Unsynced { file, cause: cause.name().to_owned() });
+                if is_final {
+                    self.record(&Entry::Unsynced { file, cause: cause.name().to_owned() });
+                }
                 if loses_packets {
                     self.lose_closed(name, cause);
                 }

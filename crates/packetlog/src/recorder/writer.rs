@@ -243,9 +243,10 @@ impl Writer {
             // Who reads captures waits for it; a service that is stopped does not.
             compressor.finish(self.options.waits);
         }
-        let unsynced = self.sync_rest();
+        self.sync_rest();
         self.ask_disk(true);
         self.tell_account(Urgency::Last);
+        let unsynced = self.count_unsynced();
         self.record_stop(unsynced);
     }
 

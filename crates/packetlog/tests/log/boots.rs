@@ -176,7 +176,8 @@ fn zeros_in_a_ledger_are_cut_off_after_a_boot_and_are_a_finding_without_one() {
 #[test]
 fn files_are_offered_to_the_disk_until_it_has_all_and_none_is_doubted_after_that() {
     let folder = tempfile::tempdir().unwrap();
-    let one = |boot| RecorderOptions { file_len_max: 64 << 10, ..boot };
+    let sync_wait = std::time::Duration::from_secs(600);
+    let one = |boot| RecorderOptions { file_len_max: 64 << 10, sync_wait, ..boot };
     let (mut recorder, _) = begin(one(boot(folder.path(), "first")));
     for number in 0..200_000 {
         store(&mut recorder, &Packet { class: 0, ..Packet::numbered(number) }, number);

@@ -231,11 +231,8 @@ fn work(
     control: Arc<Control>,
     to: &SyncSender<Message>,
 ) -> Result<Ended, Refusal> {
-    let request = InputRequest {
-        thread_count: plan.run.threads.map(usize::from),
-        decapsulate: plan.wants.inner(),
-        ..plan.input.request()
-    };
+    let thread_count = plan.run.threads.map(usize::from);
+    let request = InputRequest { thread_count, ..plan.request() };
     let inputs = Inputs::find(&request, true, control)?;
     let outputs = plan.applications.iter().map(|one| one.output.as_ref().map(|to| &to.path));
     spare(&inputs, outputs).map_err(|text| Refusal::new(Kind::Option, text))?;

@@ -106,7 +106,8 @@ impl Application for Latency {
     }
 
     fn wants(&self) -> Wants {
-        Wants::flows(NEEDS)
+        // DNS and the spin bit of QUIC.
+        Wants { reads_payload: true, ..Wants::flows(NEEDS) }
     }
 
     fn schema(&self, _: bool) -> Schema {

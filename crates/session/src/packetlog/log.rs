@@ -65,6 +65,7 @@ fn options(
     is_live: bool,
 ) -> Result<RecorderOptions, LogError> {
     let time = |span: Span| Duration::from_nanos(u64::try_from(span.as_ns()).unwrap_or(0));
+    let usual = RecorderOptions::new(folder);
     Ok(RecorderOptions {
         file_len_max: files.file_bytes,
         file_span_max: Some(files.file_time),
@@ -86,6 +87,8 @@ fn options(
         compress: files.compress,
         // A capture can wait for the disk, a link cannot.
         waits: !is_live,
+        // Who reads captures waits for the disk; a service that is stopped does so for a while.
+        sync_wait: if is_live { usual.sync_wait } else { Duration::MAX },
         stops: !is_live,
         access: access(files),
         anchor: files.anchor.clone(),
@@ -97,7 +100,7 @@ fn options(
             Encoding::Pcapng => recorder::Encoding::Pcapng,
             Encoding::Compact => recorder::Encoding::Compact,
         },
-        ..RecorderOptions::new(folder)
+        ..usual
     })
 }
 
@@ -253,7 +256,12 @@ impl Writer for Watcher {
 pub fn report_json(report: &RecorderReport) -> Value {
     let lost: serde_json::Map<_, _> =
         report.lost.iter().map(|&(cause, count)| (cause.name().into(), count.into())).collect();
-    json!({"blocks": report.chunks, "bytes": report.bytes, "lost": lost})
+    json!({
+        "blocks": report.chunks,
+        "bytes": report.bytes,
+        "lost": lost,
+        "files_unsynced": report.files_unsynced,
+    })
 }
 
 /// Packets that are in the log, or were until they had to make room.

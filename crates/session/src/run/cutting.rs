@@ -28,6 +28,10 @@ impl Plan {
             let why = "it reads payload, of which packets are truncated before they come to it";
             return refuse(&format!("[{}]", reader.ready.name()), why);
         }
+        if self.rules_read_names {
+            let why = "lists of names are compared with payload, of which packets are truncated";
+            return refuse("a [[rule]] about indicators that are names", why);
+        }
         if self.rules.steers_keeping() {
             let why = "packets are truncated before a rule could keep more of them";
             return refuse("a [[rule]] that keeps packets", why);

@@ -81,6 +81,7 @@ impl Plan {
     /// A refusal about the key `user`: a run that needs rights later cannot give them up.
     pub fn change_user(&self, inputs: &Inputs) -> Result<(), Refusal> {
         let has_maps = self.applications.iter().any(|one| one.ready.has_maps());
+        let has_maps = has_maps || self.cut_secret().is_some();
         self.run.user.as_deref().map_or(Ok(()), |name| change_user(name, inputs, has_maps))
     }
 }
@@ -95,7 +96,7 @@ pub fn change_user(name: &str, inputs: &Inputs, has_maps: bool) -> Result<(), Re
         return Err(Refusal::of("user", why));
     };
     let needed = [
-        (has_maps, "taps and actions are attached with the rights of root"),
+        (has_maps, "taps, actions and programs in the kernel take the rights of root"),
         (interface.options.latency == Latency::Low, "a low latency needs CAP_SYS_NICE"),
     ];
     if let Some((_, why)) = needed.into_iter().find(|(is_needed, _)| *is_needed) {
@@ -137,6 +138,8 @@ impl RunJail {
         let written = outputs.into_iter().chain(logs).chain(alerted).chain(history).collect();
         let mut read_again = named(plan);
         read_again.extend(inputs.map(captures).unwrap_or_default());
+        let of_its_own = plan.applications.iter().flat_map(|one| one.ready.reads());
+        read_again.extend(of_its_own.cloned());
         let changes = DeviceChanges::None;
         let needs =
             Needs { written, read_again, has_network, is_realtime, has_ring, has_maps, changes };

@@ -50,6 +50,8 @@ pub struct Plan {
     pub applications: Vec<AppPlan>,
     /// What rules make of labels.
     pub rules: Rules,
+    /// Whether rules are about lists of names, which are looked for in payload.
+    pub(super) rules_read_names: bool,
     /// What all applications want.
     pub wants: CombinedWants,
     /// Where the run is shown, if the settings say so.
@@ -90,6 +92,7 @@ impl Plan {
             run: RunSettings { seed, ..RunSettings::default() },
             applications: vec![planned],
             rules: Rules::default(),
+            rules_read_names: false,
             wants,
             page: None,
             history: None,
@@ -272,7 +275,9 @@ fn plan(
         refuse_nothing(mistakes);
     }
     let rules = steering(&rules, &words, &planned, &alerting.lists(), mistakes);
-    if alerting.has_names() && rules.reads(|_| true).contains(&LabelKind::Indicator) {
+    let rules_read_names =
+        alerting.has_names() && rules.reads(|_| true).contains(&LabelKind::Indicator);
+    if rules_read_names {
         // It opens no flows of its own, so nothing can clash.
         let _ = wants.add("rule", &Wants::frames(names_read::needs("rule")));
     }
@@ -286,6 +291,7 @@ fn plan(
         run,
         applications: planned,
         rules,
+        rules_read_names,
         wants,
         page,
         history,

@@ -9,6 +9,8 @@ use crate::networks::Networks;
 use crate::rules::InForce;
 use crate::toml_text::Mistake;
 
+const REFUSED: &str = "the settings were not applied; the previous ones stay in force";
+
 /// What a run keeps of its settings, to see what was changed.
 pub struct Reload {
     tables: Table,
@@ -59,11 +61,13 @@ impl Reload {
         let plan = match plan {
             Ok(plan) => plan,
             Err(mistakes) => {
-                let refused = "the settings were not applied; the previous ones stay in force";
                 let told = mistakes.iter().map(ToString::to_string);
-                return told.chain([String::from(refused)]).collect();
+                return told.chain([String::from(REFUSED)]).collect();
             }
         };
+        if let Err(why) = plan.check_cut() {
+            return vec![why, String::from(REFUSED)];
+        }
         let mut lines = Vec::new();
         let networks = self.networks.as_ref().zip(plan.networks.as_ref());
         let are_taken = networks.is_some_and(|(ours, others)| ours.take_up(others));

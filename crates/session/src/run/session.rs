@@ -263,6 +263,7 @@ impl Session {
         doors: Doors,
         announce: impl FnOnce(&OpenSources, &Inputs),
     ) -> Result<Self, RunError> {
+        plan.check_cut().map_err(|why| RunError::Refused(Refusal::new(why)))?;
         let request = plan.request();
         let jail = RunJail::of(&plan, Some(&inputs), doors);
         let Plan { input, run, applications, rules, wants, tables, networks, store, .. } = plan;

@@ -9,7 +9,7 @@ mod two_captures;
 mod two_interfaces;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::columns::Schema;
 use packet::SlotClock;
@@ -81,6 +81,13 @@ impl Cca {
         let taps = settings.taps(true);
         let devices = Some(devices);
         Self { devices, shown, ..Self::new(settings, clock, namer, taps) }
+    }
+
+    /// The same, which reads this file again while packets come.
+    #[must_use]
+    pub fn reads_again(mut self, path: Option<&Path>) -> Self {
+        self.reads.extend(path.map(Path::to_owned));
+        self
     }
 
     const fn new(
