@@ -89,6 +89,8 @@ def test_a_run_that_acts_gives_up_what_its_helper_keeps(
     with running(tmp_path, name) as run:
         wait_until(lambda: are_filtered(run), "all threads are in the jail")
         check_jail(run.process.pid, held)
+        # It is said once all are in it.
+        run.wait_for(r"jail: kept .*\n")
         kept = [line for line in run.stderr.splitlines() if "jail: kept" in line]
         assert ["maps of BPF programs" in line for line in kept] == [True], run.stderr
         assert not any(word in kept[0] for word in ("NET_ADMIN", "starting")), kept
