@@ -18,11 +18,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -92,6 +93,13 @@ class Run:
     idle_cpu_s: float
     load: float
     sent_bytes: int
+
+
+Case = tuple[Receiver, int, int]
+"""A receiver, the bytes of a frame, and the packets a second."""
+Row = TypeVar("Row")
+Measure = Callable[[Receiver, int, int, float, int], Row]
+"""A case, for so many seconds, in this round."""
 
 
 def say(text: str) -> None:
@@ -268,12 +276,14 @@ def make_link() -> None:
     wait_until(is_up, "the link is up")
 
 
-def run_rounds(rounds: int, seconds: float, output: Path) -> list[Run]:
-    """All rounds, every second in reverse order; runs are on disk as soon as they are done."""
-    runs: list[Run] = []
+def run_rounds(
+    cases: Sequence[Case], measure: Measure[Row], rounds: int, seconds: float, path: Path
+) -> tuple[list[Row], list[str]]:
+    """All rounds, every second in reverse order, and the receivers that were left out; runs are on
+    disk as soon as they are done."""
+    runs: list[Row] = []
     left_out: set[str] = set()
-    cases = [(r, length, rate) for length in FRAME_LENS for rate in RATES for r in receivers()]
-    with (output / "runs.jsonl").open("w") as file:
+    with path.open("w") as file:
         for round_ in range(rounds):
             say(f"round {round_ + 1} of {rounds}, load average {os.getloadavg()[0]:.2f}")
             for receiver, frame_bytes, rate in cases if round_ % 2 == 0 else reversed(cases):
@@ -289,7 +299,7 @@ def run_rounds(rounds: int, seconds: float, output: Path) -> list[Run]:
                 runs.append(run)
                 file.write(json.dumps(asdict(run)) + "\n")
                 file.flush()
-    return runs
+    return runs, sorted(left_out)
 
 
 # --- The table ------------------------------------------------------------------------------
@@ -412,7 +422,9 @@ def main() -> None:
     facts = environment.facts([], arguments.rounds)
     here = [receiver.name for receiver in receivers()]
     say(f"{', '.join(here)}; results in {output}")
-    runs = run_rounds(arguments.rounds, arguments.seconds, output)
+    cases = [(r, length, rate) for length in FRAME_LENS for rate in RATES for r in receivers()]
+    rows = output / "runs.jsonl"
+    runs, _ = run_rounds(cases, measure, arguments.rounds, arguments.seconds, rows)
     facts["load_after"] = os.getloadavg()
     (output / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
     (output / "table.md").write_text(table(runs, facts, arguments.seconds))

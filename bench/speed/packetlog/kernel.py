@@ -102,12 +102,12 @@ def measure(name: str, command: list[str], rate: int, seconds: float, round_: in
 
 
 def cost() -> dict[str, float]:
-    """What the program takes in runs of the kernel's own: each packet many times in a row, so that
-    it finds in the caches what the run before left there."""
+    """What the program takes in runs of the kernel's own: each packet of a capture once, since the
+    kernel would repeat it on the packet that was truncated."""
     build = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "wirelens", "-p"]
     build += ["wirelens-python", "-p", "wirelens-session", "--example", "kernel_cost"]
     subprocess.run(build, check=True)
-    words = ["target/release/examples/kernel_cost", "models/packetlog-kernel", DEMO, "1000"]
+    words = ["target/release/examples/kernel_cost", "models/packetlog-kernel", DEMO]
     return json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
 
 

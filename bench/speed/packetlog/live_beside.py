@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -271,24 +271,10 @@ def main() -> None:
         for receiver in receivers(arguments.model or ["models/packetlog"])
         if not arguments.only or receiver.name.startswith(tuple(arguments.only))
     ]
-    runs: list[Run] = []
-    left_out: set[str] = set()
-    with (arguments.output / "live.jsonl").open("w") as file:
-        for round_ in range(arguments.rounds):
-            live.say(f"round {round_ + 1} of {arguments.rounds}")
-            for receiver, length, rate in cases if round_ % 2 == 0 else reversed(cases):
-                if receiver.name in left_out:
-                    continue
-                try:
-                    run = measure(receiver, length, rate, arguments.seconds, round_)
-                except (live.Failure, OSError, subprocess.SubprocessError) as failure:
-                    live.say(f"LEFT OUT: {receiver.name}: {failure}")
-                    left_out.add(receiver.name)
-                    continue
-                runs.append(run)
-                file.write(json.dumps(asdict(run)) + "\n")
-                file.flush()
-    facts["left_out"] = sorted(left_out)
+    rows = arguments.output / "live.jsonl"
+    runs, facts["left_out"] = live.run_rounds(
+        cases, measure, arguments.rounds, arguments.seconds, rows
+    )
     (arguments.output / "live-environment.json").write_text(json.dumps(facts, indent=2) + "\n")
     text = table(runs, facts, arguments.seconds)
     (arguments.output / "live.md").write_text(text)

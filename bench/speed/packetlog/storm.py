@@ -11,11 +11,9 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
@@ -38,23 +36,6 @@ OURS = ("wirelens, default", "wirelens, in the kernel")
 LIMIT = 0.10
 
 
-@dataclass(frozen=True)
-class Run:
-    """One recorder at one rate."""
-
-    round: int
-    name: str
-    frame_bytes: int
-    rate: int
-    arrived: int
-    arrived_per_s: float
-    taken: int
-    stored: int
-    stored_bytes: int
-    cpu_ns_per_arrived: float
-    load: float
-
-
 def arrived() -> int:
     """Packets that the interface has received."""
     words = ["ip", "-s", "-j", "link", "show", "wl0"]
@@ -70,6 +51,8 @@ def generate(frame_bytes: int, rate: int, seconds: float) -> tuple[int, float, i
     if not re.fullmatch(r"\d+ packets sent, \d+ a second; \d+ bytes\n", done.stdout):
         raise live.Failure(f"the generator said: {done.stdout}")
     count = arrived() - before
+    if count == 0:
+        raise live.Failure("no packet arrived")
     return count, count / seconds, count * frame_bytes
 
 
@@ -79,64 +62,48 @@ def make_link() -> None:
         subprocess.run(["ethtool", "-K", end, "gro", "on"], check=True, capture_output=True)
 
 
-def measure(receiver: live.Receiver, length: int, rate: int, seconds: float, round_: int) -> Run:
-    shutil.rmtree(live_beside.OUT, ignore_errors=True)
-    live_beside.OUT.mkdir(parents=True)
-    run = live.measure(receiver, length, rate, seconds, round_)
-    packets, size = live_beside.stored()
-    shutil.rmtree(live_beside.OUT)
-    cpu_ns = round(run.cpu_s * 1e9 / max(run.sent, 1), 1)
-    return Run(
-        round_, receiver.name, length, rate, run.sent, run.sent_per_s, run.processed, packets,
-        size, cpu_ns, run.load,
-    )  # fmt: skip
-
-
-def of_case(runs: list[Run], name: str, length: int, rate: int) -> list[Run]:
-    return [r for r in runs if (r.name, r.frame_bytes, r.rate) == (name, length, rate)]
-
-
-def lost(runs: list[Run]) -> float:
-    return median(max(0, run.arrived - run.taken) / max(run.arrived, 1) for run in runs)
-
-
-def limit(runs: list[Run], length: int) -> int | None:
+def limit(runs: list[live_beside.Run], length: int) -> int | None:
     """The lowest rate at which tcpdump loses a tenth; else the highest there is."""
-    rates = [rate for rate in RATES if of_case(runs, REFERENCE, length, rate)]
-    loses = [rate for rate in rates if lost(of_case(runs, REFERENCE, length, rate)) >= LIMIT]
+    rates = [rate for rate in RATES if live.of_case(runs, REFERENCE, length, rate)]
+    loses = [
+        rate
+        for rate in rates
+        if live_beside.lost(live.of_case(runs, REFERENCE, length, rate)) >= LIMIT
+    ]
     return min(loses) if loses else (max(rates) if rates else None)
 
 
-def target_rows(runs: list[Run]) -> Iterator[str]:
+def target_rows(runs: list[live_beside.Run]) -> Iterator[str]:
     yield "| | rate | tcpdump lost | ours lost | wanted | |"
     yield "|---|---:|---:|---:|---:|---|"
     for length in FRAME_LENS:
         rate = limit(runs, length)
         for name in OURS:
-            ours = of_case(runs, name, length, rate or 0)
+            ours = live.of_case(runs, name, length, rate or 0)
             if rate is None or not ours:
                 continue
-            theirs = lost(of_case(runs, REFERENCE, length, rate))
-            verdict = "reached" if lost(ours) == 0 else "**not reached**"
+            theirs = live_beside.lost(live.of_case(runs, REFERENCE, length, rate))
+            share = live_beside.lost(ours)
+            verdict = "reached" if share == 0 else "**not reached**"
             what = f"{name}, {length} bytes, where tcpdump first loses 10 %"
-            yield f"| {what} | {rate:,} | {theirs:.1%} | {lost(ours):.2%} | 0 | {verdict} |"
+            yield f"| {what} | {rate:,} | {theirs:.1%} | {share:.2%} | 0 | {verdict} |"
 
 
-def case_table(runs: list[Run], length: int) -> Iterator[str]:
+def case_table(runs: list[live_beside.Run], length: int) -> Iterator[str]:
     rates = [rate for rate in RATES if any(run.rate == rate for run in runs)]
     yield "| | " + " | ".join(f"{rate // 1000}k: lost | ns" for rate in rates) + " |"
     yield "|---" + "|---:|---:" * len(rates) + "|"
     for name in dict.fromkeys(run.name for run in runs):
         cells = []
         for rate in rates:
-            same = of_case(runs, name, length, rate)
-            ns = median(run.cpu_ns_per_arrived for run in same) if same else 0
-            cells += [f"{lost(same):.1%}", f"{ns:,.0f}"] if same else ["", ""]
+            same = live.of_case(runs, name, length, rate)
+            ns = median(run.cpu_s * 1e9 / run.sent for run in same) if same else 0
+            cells += [f"{live_beside.lost(same):.1%}", f"{ns:,.0f}"] if same else ["", ""]
         yield f"| {name} | {' | '.join(cells)} |"
     cells = []
     for rate in rates:
         same = [run for run in runs if (run.frame_bytes, run.rate) == (length, rate)]
-        cells += [f"{median(run.arrived_per_s for run in same) / 1000:,.0f}k" if same else "", ""]
+        cells += [f"{median(run.sent_per_s for run in same) / 1000:,.0f}k" if same else "", ""]
     yield f"| *arrived a second* | {' | '.join(cells)} |"
 
 
@@ -148,7 +115,7 @@ threads for each packet that arrived. The kernel's thread that delivers packets,
 the recorder share two processors: the rate that is asked for is not always the one that arrives."""
 
 
-def table(runs: list[Run], facts: dict[str, object], seconds: float) -> str:
+def table(runs: list[live_beside.Run], facts: dict[str, object], seconds: float) -> str:
     note = NOTE.format(
         seconds=seconds, flows=FLOW_COUNT, rounds=facts["rounds"], ring=RING_KIB // 1024
     )
@@ -191,19 +158,9 @@ def main() -> None:
         for receiver in live_beside.receivers(["models/packetlog"])
         if not given.only or receiver.name.startswith(tuple(given.only))
     ]
-    runs: list[Run] = []
-    with (given.output / "storm.jsonl").open("w") as file:
-        for round_ in range(given.rounds):
-            live.say(f"round {round_ + 1} of {given.rounds}")
-            for receiver, length, rate in cases if round_ % 2 == 0 else reversed(cases):
-                try:
-                    run = measure(receiver, length, rate, given.seconds, round_)
-                except (live.Failure, OSError, subprocess.SubprocessError) as failure:
-                    live.say(f"LEFT OUT: {receiver.name} at {rate}: {failure}")
-                    continue
-                runs.append(run)
-                file.write(json.dumps(asdict(run)) + "\n")
-                file.flush()
+    runs, facts["left_out"] = live.run_rounds(
+        cases, live_beside.measure, given.rounds, given.seconds, given.output / "storm.jsonl"
+    )
     (given.output / "environment.json").write_text(json.dumps(facts, indent=2) + "\n")
     text = table(runs, facts, given.seconds)
     (given.output / "table.md").write_text(text)

@@ -113,7 +113,7 @@ pub(crate) fn run_after(
     let Sources { input, live, duration, pace } = typed;
     let request = asked::request(input, live, inputs.options.dissect.decapsulate);
     let Ways { output, export, shown, view, heeds_hangup } = ways;
-    let (is_live, has_maps) = (inputs.interface.is_some(), application.has_maps());
+    let (is_live, attaches) = (inputs.interface.is_some(), application.attaches());
     let mut planned = AppPlan::asked(Box::new(application));
     (planned.output, planned.shown, planned.wants_door) = (output, shown, view.is_some());
     let name = planned.ready.name();
@@ -128,7 +128,7 @@ pub(crate) fn run_after(
     let (tell_more, jail) = ((!input.quiet).then_some(tell), Jail::unless(input.no_jail));
     let doors = Doors { clock: CLOCK, stdout, tell: tell_more, jail, warn: tell };
     if let Some(user) = live.and_then(|live| live.user.as_deref()) {
-        let changed = change_user(user, &inputs, has_maps);
+        let changed = change_user(user, &inputs, attaches);
         changed.map_err(|refusal| Failure::usage(format_args!("--{refusal}")))?;
     }
     // Before it is reported that it listens.

@@ -1,5 +1,5 @@
 //! What the program in the kernel that classifies packets takes for each of them, in runs of the
-//! kernel's own: `kernel_cost MODEL CAPTURE TIMES`. A line of JSON, which
+//! kernel's own: `kernel_cost MODEL CAPTURE`. A line of JSON, which
 //! `bench/speed/packetlog/kernel.py` keeps. Root.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
@@ -14,20 +14,19 @@ use capture::reading::ReadOptions;
 use capture::tap::{CUT_CLASSES_MAX, CutModel, CutTable, PacketCutter};
 use packet::dissect::DissectOptions;
 use packet::{HashSeed, Source as _};
-use packetlog::Model;
 use packetlog::integer::{IntegerModel, IntegerOptions};
 use serde_json::json;
+use session::packetlog::read_model;
 
 const FRAMES_MAX: usize = 2_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [model, capture, times] = words.as_slice() else {
-        return Err("wanted: kernel_cost MODEL CAPTURE TIMES".into());
+    let [model, capture] = words.as_slice() else {
+        return Err("wanted: kernel_cost MODEL CAPTURE".into());
     };
-    let file = Path::new(model).join("model.json");
-    let integer =
-        IntegerModel::new(&Model::parse(&std::fs::read(file)?)?, IntegerOptions::default())?;
+    let model = read_model(Path::new(model))?.model;
+    let integer = IntegerModel::new(&model, IntegerOptions::default())?;
     let tables = integer.for_kernel()?;
     let model = CutModel {
         bytes: &tables.bytes,
@@ -48,11 +47,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         stop: Arc::new(AtomicBool::new(false)),
     };
     let mut source = open(&Input::File(capture.into()), &options)?;
-    let (mut costs, times) = (Vec::new(), times.parse()?);
+    let mut costs = Vec::new();
     while let Some(batch) = source.next_batch() {
         for frame in batch.frames().take(FRAMES_MAX - costs.len()) {
             let time = frame.record.timestamp.as_ns();
-            costs.push(cutter.try_frame(frame.bytes, time, times)?.1);
+            costs.push(cutter.try_frame(frame.bytes, time)?.1);
         }
         if costs.len() == FRAMES_MAX {
             break;
@@ -65,7 +64,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{}",
         json!({
             "frames": costs.len(),
-            "times": times,
             "judged_share": judged.judged as f64 / judged.seen.max(1) as f64,
             "mean_ns": costs.iter().sum::<u64>() as f64 / costs.len().max(1) as f64,
             "median_ns": of(50),

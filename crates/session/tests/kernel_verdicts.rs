@@ -71,7 +71,7 @@ impl Frame {
 
 /// What the program said of a frame, after checks of what is left of it.
 fn tried(cutter: &mut PacketCutter, frame: &Frame) -> Option<CutNote> {
-    let (left, _) = cutter.try_frame(&frame.bytes, frame.time.as_ns(), 1).unwrap();
+    let (left, _) = cutter.try_frame(&frame.bytes, frame.time.as_ns()).unwrap();
     let (note, kept) = left.split_first_chunk().unwrap_or((&[0; CutNote::LEN], &[]));
     let Some(note) = CutNote::read(note, SECRET) else {
         assert_eq!(left, frame.bytes, "a frame without a verdict is whole");

@@ -175,24 +175,19 @@ impl PacketCutter {
         Arc::clone(&self.control)
     }
 
-    /// Has the program take in a frame as if it had come at this time, so many times; returns what
-    /// is left of it, and the nanoseconds that one time took.
+    /// Has the program take in a frame as if it had come at this time; returns what is left of it,
+    /// and the nanoseconds that it took. Once: the kernel would run it again on what was left.
     ///
     /// # Errors
     /// The system's.
-    pub fn try_frame(
-        &mut self,
-        frame: &[u8],
-        time_ns: i64,
-        times: u32,
-    ) -> Result<(Vec<u8>, u64), TapError> {
+    pub fn try_frame(&mut self, frame: &[u8], time_ns: i64) -> Result<(Vec<u8>, u64), TapError> {
         self.control.control.write(CLOCK_AT, &time_ns.to_ne_bytes());
         let mut left = vec![0; frame.len() + CutNote::LEN];
         let mut trying = || -> Result<(usize, u128), Attaching> {
             let options = TestRunOptions {
                 data_in: Some(frame),
                 data_out: Some(&mut left),
-                repeat: times,
+                repeat: 1,
                 ..TestRunOptions::default()
             };
             let done = program(&mut self.ebpf)?.test_run(options)?;

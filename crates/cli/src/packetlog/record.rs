@@ -29,9 +29,6 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
     ask.check()?;
     let typed = Sources::new(&arguments.input, &arguments.live);
     let mut inputs = asked::find(typed.input, typed.live, true)?;
-    if let (Some(offload), Some(interface)) = (ask.offload, &mut inputs.interface) {
-        interface.options.cut_secret = Some(offload.secret());
-    }
     let packetlog = Packetlog::of(ask);
     let opened = alone::open(&mut inputs, typed, &packetlog)?;
     if arguments.input.check {

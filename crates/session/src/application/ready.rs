@@ -92,6 +92,10 @@ pub trait Ready: Send {
     fn has_maps(&self) -> bool {
         false
     }
+    /// Whether it attaches programs in the kernel, which takes rights at the start.
+    fn attaches(&self) -> bool {
+        self.has_maps() || self.cut_secret().is_some()
+    }
     /// As [`Application::open`].
     ///
     /// # Errors

@@ -215,7 +215,7 @@ impl Application for Packetlog {
             drills: opening.drills,
         };
         let recording = Recording::begin(self.ask, run, &opening.interfaces);
-        let mut recording = recording.map_err(Refusal::new)?;
+        let recording = recording.map_err(Refusal::new)?;
         let replace = recording.replacing();
         let desk = recording.desk();
         let counting: Counting = Box::new(move || metrics::counts(&desk.status()));

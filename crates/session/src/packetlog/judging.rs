@@ -9,10 +9,10 @@ use packetlog::integer::verdicts::KernelVerdicts;
 use packetlog::pipeline::Judge;
 use packetlog::policy::{Granularity, KernelControl, Switch};
 use packetlog::reasons::{Reason, ReasonTally};
-use packetlog::{ClassifierCounts, Model, PacketVerdict};
+use packetlog::{ClassifierCounts, PacketVerdict};
 
-use super::LogError;
-use super::offload::{KernelHalf, Offload, Replacing};
+use super::offload::{KernelHalf, Offload};
+use super::{LogError, PacketModel};
 
 /// User space does, or reads what the kernel said.
 pub(super) enum Judging {
@@ -27,12 +27,12 @@ impl Judging {
     /// [`LogError`]: the kernel takes no program.
     pub(super) fn new(
         offload: Option<Offload>,
-        model: &Arc<Model>,
+        model: &PacketModel,
         seed: HashSeed,
         calibration: Option<Calibration>,
         (interfaces, table): (&[Interface], &[Granularity]),
     ) -> Result<Self, LogError> {
-        let user = || CalibrationJudge::new(Arc::clone(model), seed, calibration.as_ref());
+        let user = || CalibrationJudge::new(Arc::clone(&model.model), seed, calibration.as_ref());
         let attach = |offload: Offload| offload.attach(model, seed, interfaces, table);
         offload.map_or_else(|| Ok(Self::User(Box::new(user()))), attach)
     }
@@ -50,14 +50,6 @@ impl Judging {
                 let control = half.control(switch, table);
                 (self, Some(half), control)
             }
-        }
-    }
-
-    /// Who takes models in place of the one of this hash: the half in the kernel does.
-    pub(super) fn replacing(&self, sha256: String) -> Option<Replacing> {
-        match self {
-            Self::User(_) => None,
-            Self::Kernel(judge, half) => Some(half.replacing(sha256, judge.next())),
         }
     }
 

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use packet::HashSeed;
 use packet::file::Interface;
-use packetlog::Model;
-use packetlog::integer::verdicts::NextModel;
 use packetlog::policy::{Granularity, KernelControl, Switch};
 use serde_json::Value;
 
@@ -40,7 +38,7 @@ impl Offload {
 
     pub(super) fn attach(
         self,
-        _: &Model,
+        _: &PacketModel,
         _: HashSeed,
         _: &[Interface],
         _: &[Granularity],
@@ -49,17 +47,8 @@ impl Offload {
     }
 }
 
-/// Never.
-pub(super) enum Replacing {}
-
-impl Replacing {
-    pub(super) fn take_up(&self, _: &PacketModel) -> Result<bool, String> {
-        match *self {}
-    }
-}
-
 impl KernelHalf {
-    pub(super) fn replacing(&self, _: String, _: Arc<NextModel>) -> Replacing {
+    pub(super) fn take_up(&self, _: &PacketModel) -> Result<bool, String> {
         match *self {}
     }
 

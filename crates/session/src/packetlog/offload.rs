@@ -56,8 +56,7 @@ impl Offload {
     }
 
     /// Under which notes are written.
-    #[must_use]
-    pub const fn secret(self) -> u64 {
+    pub(super) const fn secret(self) -> u64 {
         self.secret
     }
 
@@ -95,43 +94,10 @@ pub(super) struct KernelHalf {
     cutter: PacketCutter,
     tally: Arc<VerdictTally>,
     places: Vec<(String, CutPlace)>,
-    /// Classes of the model that it was loaded with, and its tables.
-    in_force: (Vec<String>, Arc<IntegerModel>),
-}
-
-/// Takes models in place of the one in force, in both halves, without detaching.
-pub(super) struct Replacing {
-    control: Arc<CutControl>,
-    classes: Vec<String>,
+    /// Where user space takes up a model.
     next: Arc<NextModel>,
-    /// Which model is in force, by its hash, and its tables.
-    in_force: Mutex<(String, Arc<IntegerModel>)>,
-}
-
-impl Replacing {
-    /// Whether it is another model than the one in force, which it then replaces.
-    ///
-    /// # Errors
-    /// Why it cannot: its classes, or the sums that it is computed of, are others.
-    pub(super) fn take_up(&self, asked: &PacketModel) -> Result<bool, String> {
-        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-        let (sha256, tables) = &mut *in_force;
-        if *sha256 == asked.sha256 {
-            return Ok(false);
-        }
-        let refused = |why: &dyn Display| {
-            format!("model {} cannot replace {sha256} during a run: {why}", asked.sha256)
-        };
-        if asked.model.classes() != self.classes {
-            return Err(refused(&"it has other classes"));
-        }
-        let (integer, kernel) = for_kernel(&asked.model).map_err(|why| refused(&why))?;
-        integer.check_replaces(tables).map_err(|why| refused(&why))?;
-        self.next.put(Arc::clone(&integer));
-        self.control.put_model(&kernel.bytes);
-        *in_force = (asked.sha256.clone(), integer);
-        Ok(true)
-    }
+    /// The model in force, and its tables.
+    in_force: Mutex<(PacketModel, Arc<IntegerModel>)>,
 }
 
 impl Offload {
@@ -141,7 +107,7 @@ impl Offload {
     /// [`LogError::Failed`], with the kernel's reason.
     pub(super) fn attach(
         self,
-        model: &Model,
+        asked: &PacketModel,
         seed: HashSeed,
         interfaces: &[Interface],
         granularities: &[Granularity],
@@ -154,8 +120,8 @@ impl Offload {
                 "--offload xdp: wanted one interface by its name, -i NAME",
             ));
         }
-        let (integer, tables) = for_kernel(model).map_err(LogError::usage)?;
-        let in_force = (model.classes().to_vec(), Arc::clone(&integer));
+        let (integer, tables) = for_kernel(&asked.model).map_err(LogError::usage)?;
+        let in_force = Mutex::new((asked.clone(), Arc::clone(&integer)));
         let table = table(1, granularities);
         let model = CutModel {
             bytes: &tables.bytes,
@@ -173,18 +139,37 @@ impl Offload {
             places.push((interface.name.clone(), place));
         }
         let judge = KernelVerdicts::new(integer, seed, self.secret);
-        let tally = judge.tally();
-        let half = Arc::new(KernelHalf { cutter, tally, places, in_force });
+        let (tally, next) = (judge.tally(), judge.next());
+        let half = Arc::new(KernelHalf { cutter, tally, places, next, in_force });
         Ok(Judging::Kernel(Box::new(judge), half))
     }
 }
 
 impl KernelHalf {
-    /// Who takes models in place of the one in force, which has this hash.
-    pub(super) fn replacing(&self, sha256: String, next: Arc<NextModel>) -> Replacing {
-        let (classes, tables) = self.in_force.clone();
-        let in_force = Mutex::new((sha256, tables));
-        Replacing { control: self.cutter.control(), classes, next, in_force }
+    /// Whether it is another model than the one in force, which it then replaces in both halves,
+    /// without detaching.
+    ///
+    /// # Errors
+    /// Why it cannot: its classes, or the sums that it is computed of, are others.
+    pub(super) fn take_up(&self, asked: &PacketModel) -> Result<bool, String> {
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, tables) = &*in_force;
+        if before.sha256 == asked.sha256 {
+            return Ok(false);
+        }
+        let refused = |why: &dyn Display| {
+            let (asked, before) = (&asked.sha256, &before.sha256);
+            format!("model {asked} cannot replace {before} during a run: {why}")
+        };
+        if asked.model.classes() != before.model.classes() {
+            return Err(refused(&"it has other classes"));
+        }
+        let (integer, kernel) = for_kernel(&asked.model).map_err(|why| refused(&why))?;
+        integer.check_replaces(tables).map_err(|why| refused(&why))?;
+        self.next.put(Arc::clone(&integer));
+        self.cutter.control().put_model(&kernel.bytes);
+        *in_force = (asked.clone(), integer);
+        Ok(true)
     }
 
     /// Both halves as the desk sees them.

@@ -24,7 +24,7 @@ use serde_json::json;
 use super::desk::{self, Desk, DeskInputs, Work};
 use super::events::Events;
 use super::judging::Judging;
-use super::offload::{KernelHalf, Offload, Replacing};
+use super::offload::{KernelHalf, Offload};
 use super::settings::Settings;
 use super::socket::Socket;
 use super::{FileSettings, HindsightSettings, LogError, PacketModel, Tell, WhenFull, drift, log};
@@ -97,7 +97,7 @@ pub(super) struct Recording {
     manager: Managing,
     socket: Socket,
     overwrites: bool,
-    replacing: Option<Replacing>,
+    kernel: Option<Arc<KernelHalf>>,
 }
 
 impl Ask {
@@ -145,12 +145,11 @@ impl Recording {
         let RunOf { tell, tell_recovered, tell_drift, .. } = run;
         let overwrites = files.when_full == WhenFull::Overwrite;
         settings.limits.overwrites |= overwrites;
-        let PacketModel { model, sha256 } = model;
-        let table = desk::table(&settings, model.classes(), &mode)
+        let table = desk::table(&settings, model.model.classes(), &mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
         // What the kernel refuses, and a name that cannot be written, end it before there is a log.
         let judging = Judging::new(offload, &model, seed, calibration, (interfaces, &table))?;
-        let replacing = judging.replacing(sha256);
+        let model = model.model;
         let named = events.map(|path| Events::append(&path, None, clock, tell)).transpose()?;
         let disk = drills.slow_disk(&control);
         let (mut recorder, recovered) =
@@ -174,7 +173,7 @@ impl Recording {
         let state = recorder.state();
         let book = Book::new(recorder, Arc::clone(&progress), Arc::clone(&wake), control.flag());
         let pipeline = Pipeline::new(judge, book, switch, seed).with_hindsight(hindsight);
-        let writer = log::Watcher::new(Arc::clone(&state), reasons, &files, kernel);
+        let writer = log::Watcher::new(Arc::clone(&state), reasons, &files, kernel.clone());
         let watched = DeskInputs {
             switch: halves,
             tally: pipeline.tally(),
@@ -203,17 +202,17 @@ impl Recording {
             manager,
             socket,
             overwrites,
-            replacing,
+            kernel,
         })
     }
 
     /// Takes models in place of the one in force, where that can be done.
-    pub(super) fn replacing(&mut self) -> Option<Replace> {
-        let replacing = self.replacing.take()?;
+    pub(super) fn replacing(&self) -> Option<Replace> {
+        let kernel = self.kernel.clone()?;
         let desk = self.desk();
         Some(Box::new(move |asked| {
             let Some(model) = asked.downcast_ref::<PacketModel>() else { return Ok(None) };
-            if !replacing.take_up(model)? {
+            if !kernel.take_up(model)? {
                 return Ok(None);
             }
             desk.event("model", json!({"sha256": model.sha256}));

@@ -80,9 +80,8 @@ impl Plan {
     /// # Errors
     /// A refusal about the key `user`: a run that needs rights later cannot give them up.
     pub fn change_user(&self, inputs: &Inputs) -> Result<(), Refusal> {
-        let has_maps = self.applications.iter().any(|one| one.ready.has_maps());
-        let has_maps = has_maps || self.cut_secret().is_some();
-        self.run.user.as_deref().map_or(Ok(()), |name| change_user(name, inputs, has_maps))
+        let attaches = self.applications.iter().any(|one| one.ready.attaches());
+        self.run.user.as_deref().map_or(Ok(()), |name| change_user(name, inputs, attaches))
     }
 }
 
@@ -90,13 +89,13 @@ impl Plan {
 ///
 /// # Errors
 /// As [`Plan::change_user`].
-pub fn change_user(name: &str, inputs: &Inputs, has_maps: bool) -> Result<(), Refusal> {
+pub fn change_user(name: &str, inputs: &Inputs, attaches: bool) -> Result<(), Refusal> {
     let Some(interface) = &inputs.interface else {
         let why = "captures need no rights: run the command as that user (sudo -u NAME)";
         return Err(Refusal::of("user", why));
     };
     let needed = [
-        (has_maps, "taps, actions and programs in the kernel take the rights of root"),
+        (attaches, "taps, actions and programs in the kernel take the rights of root"),
         (interface.options.latency == Latency::Low, "a low latency needs CAP_SYS_NICE"),
     ];
     if let Some((_, why)) = needed.into_iter().find(|(is_needed, _)| *is_needed) {

@@ -161,6 +161,9 @@ pub fn open_alone(
     if ready.is_by_flow() && !asks_for_threads {
         inputs.thread_count = 1;
     }
+    if let Some(interface) = &mut inputs.interface {
+        interface.options.cut_secret = ready.cut_secret();
+    }
     let is_spread = ready.is_by_flow() || ready.is_in_any_order();
     inputs.open_any(ready.wants().needs, if is_spread { inputs.thread_count } else { 1 })
 }

@@ -380,7 +380,7 @@ impl Act {
 
 impl Drop for Act {
     fn drop(&mut self) {
-        // On the way of another error, which is what is told. What fails here the helper tries
+        // On the way of another error, which is what is reported. What fails here the helper tries
         // again.
         let _ = self.end("the command ends with an error");
     }
