@@ -7,6 +7,7 @@ import json
 import random
 import socket
 import struct
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,7 +18,15 @@ import pytest
 from command import wirelens
 from l4s_live import write_model
 from lab import inside
-from testbed_runs import SCENARIOS, TestbedRun, left_behind, need_root, run_scenario, testbed
+from testbed_runs import (
+    AT_ANY_TIME,
+    SCENARIOS,
+    TestbedRun,
+    left_behind,
+    need_root,
+    run_scenario,
+    testbed,
+)
 from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.l4s import messages
 from wirelens_testbed.l4s.marking import MARK, Ect1Marking
@@ -34,7 +43,7 @@ L4S, CLASSIC = range(2)
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> TestbedRun:
-    return run_scenario(SMALL, tmp_path_factory.mktemp("l4s"))
+    return run_scenario(SMALL, tmp_path_factory.mktemp("l4s"), *AT_ANY_TIME)
 
 
 def records(run: TestbedRun) -> Iterator[tuple[int, ...]]:
@@ -113,16 +122,30 @@ def test_a_journal_replays_and_with_another_seed_it_does_not(small: TestbedRun) 
     assert other.returncode == 1 and "is decided otherwise" in other.stderr
 
 
+def lateness_us(run: TestbedRun) -> float:
+    """How late the relay of a run was woken, the worse direction at p99."""
+    (relay,) = run.report["relays"]
+    return max(relay[direction]["late_us"]["p99"] for direction in ("ab", "ba"))
+
+
 @pytest.mark.testbed
 @pytest.mark.flaky(reruns=2, only_rerun=["AssertionError"])
 def test_l4s_waits_little_and_no_flow_takes_more_than_its_part(tmp_path: Path) -> None:
-    run = run_scenario(SCENARIOS / "l4s.toml", tmp_path)
+    for attempt in ("first", "second", "third"):
+        run = run_scenario(SCENARIOS / "l4s.toml", tmp_path / attempt, *AT_ANY_TIME)
+        if lateness_us(run) < 1_000:
+            break
     assert run.failed_checks() == []
     l4s, classic = (run.report["summary"][name] for name in ("l4s", "classic"))
     # 0.8 to 2.6 ms were measured; a busy machine adds to that.
     assert l4s["wait_us"]["p99"] <= 5_000
     assert l4s["dropped"] == 0 < l4s["marked"]
     assert 8_000 < classic["wait_us"]["p50"] < 25_000
+    if lateness_us(run) >= 1_000:
+        # Round trips of both kinds are then as long as the machine makes them: on a machine where
+        # the relay was 9 ms late, classic flows had 3.5 times as much as L4S flows.
+        warnings.warn(f"relay {lateness_us(run):.0f} µs late: shares not judged", stacklevel=1)
+        return
     assert 95 < l4s["rate_mbit"] + classic["rate_mbit"] < 100.5
     acked: dict[str, list[int]] = {}
     for flow in run.table("flows.tsv"):
@@ -213,7 +236,10 @@ def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
 
 
 PAPER = SCENARIOS / "l4s-paper.toml"
-IN_KERNEL = ("--set", "world=kernel", "--set", "duration_s=4", "--set", "router.mode=partitioned")
+IN_KERNEL = (
+    *AT_ANY_TIME, "--set", "world=kernel", "--set", "duration_s=4",
+    "--set", "router.mode=partitioned",
+)  # fmt: skip
 
 
 def steered(run: TestbedRun) -> Counter[int]:

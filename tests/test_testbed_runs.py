@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from command import ENVIRONMENT, PROGRAM
 from testbed_runs import (
-    DATASETS,
+    AT_ANY_TIME,
     SCENARIOS,
     left_behind,
     need_root,
@@ -58,7 +58,7 @@ def start(output: Path, *arguments: str) -> subprocess.Popen[str]:
 
 @pytest.mark.testbed
 def test_a_congestion_run_knows_the_fate_of_every_packet(tmp_path: Path) -> None:
-    run = run_scenario(SMALL, tmp_path)
+    run = run_scenario(SMALL, tmp_path, *AT_ANY_TIME)
     assert not left_behind()
     assert run.failed_checks() == []
     flows = run.table("flows.tsv")
@@ -94,7 +94,8 @@ def test_a_congestion_run_knows_the_fate_of_every_packet(tmp_path: Path) -> None
 @pytest.mark.testbed
 @pytest.mark.parametrize("setting", ["link.shaper=htb", "link.offloads=true"])
 def test_the_account_holds_for_other_queues(tmp_path: Path, setting: str) -> None:
-    run = run_scenario(SMALL, tmp_path, "--set", "duration_s=2", "--set", setting)
+    asked = ("--set", "duration_s=2", "--set", setting)
+    run = run_scenario(SMALL, tmp_path, *AT_ANY_TIME, *asked)
     assert run.failed_checks() == []
     before, after = run.report["taps"]
     assert run.report["queue"]["left"] == run.report["queue"]["sent"] == after["tc"]["segments"]
@@ -167,7 +168,7 @@ def test_a_run_killed_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
         assert links_of_bpf() == []
     # What it had written so far is no hindrance to the next.
     assert not [path for path in tmp_path.iterdir() if not path.name.endswith(".partial")]
-    run = run_scenario(SMALL, tmp_path, "--set", "duration_s=2")
+    run = run_scenario(SMALL, tmp_path, *AT_ANY_TIME, "--set", "duration_s=2")
     assert run.folder.is_dir() and not run.folder.with_name(f"{run.folder.name}.partial").exists()
 
 
@@ -194,9 +195,22 @@ def test_an_interrupted_run_cleans_up_before_it_ends(tmp_path: Path, number: int
     assert not list(tmp_path.iterdir())
 
 
+SHORT_RUNS = f"""
+scenario = "{SMALL}"
+runs = 6
+parallel = 3
+attempts = 5
+
+[set]
+duration_s = 5
+late_max_ms = 1000
+"""
+
+
 @pytest.mark.testbed
 def test_a_data_set_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    name = DATASETS / "congestion-small.toml"
+    name = tmp_path / "short.toml"
+    name.write_text(SHORT_RUNS)
     making = start(tmp_path, "make", name, "--runs", "3")
     folder = tmp_path / name.stem
     deadline = time.monotonic() + 60
