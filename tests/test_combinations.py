@@ -279,13 +279,14 @@ COMMANDS = {
             "--output": Option(("out.csv",), "table why"),
             "--host": Option(("192.0.2.1",), "why"),
             "--flow": Option(("1:AAAAAAAAAAAAAAAAAAAAAAAAAAA=",), "why"),
+            "--no-jail": Option((), "", "table why"),
         },
         frozenset({"--help", "--log", "--force", "--why"}),
     ),
     "packetlog verify": Command(
         ("packetlog", "verify", "--log", "{log}"),
         {"head": ("--head",)},
-        {"--anchor": Option(("heads",), "")},
+        {"--anchor": Option(("heads",), ""), "--no-jail": Option((), "", "head")},
         # What `--anchor` does is the matter of `test_packetlog_verify.py`.
         frozenset({"--help", "--log", "--head"}),
     ),

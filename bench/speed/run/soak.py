@@ -431,6 +431,8 @@ def main() -> int:
     if not given.inside:
         again = ["unshare", "--net", sys.executable, *sys.argv, "--inside"]
         os.execvp(again[0], again)
+    # What was started ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     facts = environment.facts([], 1)
     given.output.mkdir(parents=True, exist_ok=True)
     make_link()

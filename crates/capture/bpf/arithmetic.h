@@ -80,7 +80,7 @@ static __always_inline __u32 rounded(__u32 mantissa_bits, __u64 number, __u32 *s
 	if (!(number >> (mantissa_bits & 31)))
 		return number;
 	*shift = less(bit_length(number), mantissa_bits) & 63;
-	half = *shift ? 1ULL << (*shift - 1) : 0;
+	half = 1ULL << ((*shift - 1) & 63);
 	/* Saturates, as 64 bits do not hold the sum. */
 	number = number + half < number ? ~0ULL : number + half;
 	return number >> *shift;
@@ -90,12 +90,10 @@ static __always_inline __u64 square(__u32 mantissa_bits, __u32 number)
 {
 	__u32 shift;
 	__u64 top = rounded(mantissa_bits, number, &shift);
-	__u64 low = top * top;
+	__u64 whole = top << shift;
 
 	/* A number was rounded up to 2^32. */
-	if (shift && bit_length(low) + 2 * shift > 64)
-		return ~0ULL;
-	return low << (2 * shift & 63);
+	return whole >> 32 ? ~0ULL : whole * whole;
 }
 
 static __always_inline __u32 logarithm(const struct model *model, __u64 number)

@@ -35,6 +35,8 @@ struct scratch {
 	struct sums sums[KEYS_ROOM];
 	struct value values[VALUES_LEN];
 	__u64 weights[CLASSES_MAX];
+	__u32 leaves[TREES_AT_ONCE];
+	__u32 unused;
 	__u32 all_weight;
 	__u32 class_weight;
 };
@@ -108,6 +110,15 @@ static __always_inline struct model *model_of(__u32 at)
 	return bpf_map_lookup_elem(&MODELS, &at);
 }
 
+static __always_inline struct bucket *bucket_of(const struct control *control, __u32 key,
+						__u32 layer, __u64 hash)
+{
+	__u32 place = (key * control->layers + layer) * (control->mask + 1) +
+		      ((__u32)(hash >> 32) & control->mask);
+
+	return bpf_map_lookup_elem(&BUCKETS, &place);
+}
+
 /* The sums of a packet's key, its own included. */
 static __always_inline int observe(const struct control *control, __u32 key,
 				   struct arrival *packet, struct sums *found)
@@ -115,13 +126,11 @@ static __always_inline int observe(const struct control *control, __u32 key,
 	__u64 hash = packet->hash;
 
 	for (__u32 layer = 0; layer < LAYERS_MAX; layer++) {
-		__u32 place = (key * control->layers + layer) * (control->mask + 1) +
-			      ((__u32)(hash >> 32) & control->mask);
 		struct bucket *bucket;
 
 		if (layer >= control->layers)
 			break;
-		bucket = bpf_map_lookup_elem(&BUCKETS, &place);
+		bucket = bucket_of(control, key, layer, hash);
 		if (!bucket)
 			break;
 		if (bucket_take(bucket, packet, layer + 1 == control->layers, found))
@@ -233,25 +242,39 @@ static __always_inline void put_missing(struct value *values, __u32 key)
 	}
 }
 
-/* The leaf of a tree that a packet comes to. */
-static __always_inline __u32 leaf_of(const struct model *model, const struct value *values,
-				     __u32 at, __u32 depth)
+/* Whether a number is less than another, without a branch: which way a packet goes in a tree is
+ * what no processor predicts.
+ */
+static __always_inline __u32 is_less(__s64 one, __s64 other)
 {
-	for (__u32 level = 0; level < DEPTH_MAX; level++) {
-		const struct node *node = &model->nodes[at & (NODES_MAX - 1)];
-		const struct value *value = &values[node->column & (VALUES_LEN - 1)];
-		__s64 number = value->value, limit = node->threshold;
+	__s64 distance = (__s64)((__u64)one - (__u64)other);
 
-		if (level >= depth)
-			break;
-		if (node->products != NO_ROW) {
-			number >>= value->shift & 63;
-			limit = model->products[(node->products + value->range) &
-						(PRODUCTS_MAX - 1)];
-		}
-		at = node->left + (number > limit);
-	}
-	return at & (NODES_MAX - 1);
+	return (__u64)(distance ^ ((one ^ other) & (distance ^ one))) >> 63;
+}
+
+/* The next node of a packet in a tree. */
+static __always_inline __u32 child(const struct model *model, const struct value *values, __u32 at)
+{
+	const struct node *node = &model->nodes[at & (NODES_MAX - 1)];
+	const struct value *value = &values[node->column & (VALUES_LEN - 1)];
+	__s64 limit = node->limit, of_ratio = -(__s64)node->is_ratio;
+	__s64 product = model->products[(limit + value->range) & of_ratio & (PRODUCTS_MAX - 1)];
+
+	limit ^= (limit ^ product) & of_ratio;
+	return node->left + is_less(limit, value->value >> (value->shift & 63));
+}
+
+static __always_inline __u32 root(const struct forest *forest, __u32 tree)
+{
+	/* Else the compiler leaves out the mask, and the verifier does not see why it may. */
+	asm volatile("" : "+r"(tree));
+	return forest->roots[tree & (ROOTS_LEN - 1)];
+}
+
+/* Of a leaf that of a class. */
+static __always_inline __u32 weight(const struct model *model, __u32 leaf, __u32 class)
+{
+	return model->weights[(leaf & (NODES_MAX - 1)) * CLASSES_MAX + class];
 }
 
 /*
@@ -276,19 +299,19 @@ __noinline int take_headers(struct xdp_md *context)
 	return read_headers(control, &frame, &scratch->headers);
 }
 
-/* Adds the packet to the sums of one of its keys, and these to the packet's values. Packets of the
- * key; 0 where there are no sums.
+/* Adds the packet to the sums of one of its keys, and these to the packet's values; the time is since
+ * the beginning of the window. Packets of the key; 0 where there are no sums.
  */
-__noinline __u32 take_sums(__u32 key, __u32 is_marked, __u64 now_ns, __u32 model_at)
+__noinline __u32 take_sums(__u32 key, __u32 is_marked, __u64 now_ns, __u32 window, __u32 model_at)
 {
 	struct control *control = control_of();
 	struct scratch *scratch = scratch_of();
 	struct model *model = model_of(model_at);
-	struct arrival packet = { .is_marked = is_marked };
+	struct arrival packet = { .now_ns = now_ns, .window = window, .is_marked = is_marked };
 	struct sums *sums;
 	int is_back;
 
-	if (!control || !scratch || !model || key >= KEYS_LEN || !control->window_ns)
+	if (!control || !scratch || !model || key >= KEYS_LEN)
 		return 0;
 	/* Else the compiler leaves out the mask, and the verifier does not see why it may. */
 	asm volatile("" : "+r"(key));
@@ -297,10 +320,6 @@ __noinline __u32 take_sums(__u32 key, __u32 is_marked, __u64 now_ns, __u32 model
 	packet.hash = scratch->headers.hashes[key];
 	packet.size = scratch->headers.size;
 	packet.mantissa_bits = model->mantissa_bits;
-	packet.now_ns = now_ns % control->window_ns;
-	/* Never 0, which is that of a bucket without a window. */
-	packet.window = now_ns / control->window_ns;
-	packet.window += !packet.window;
 	if (!observe(control, key, &packet, sums)) {
 		put_missing(scratch->values, key);
 		return 0;
@@ -308,6 +327,36 @@ __noinline __u32 take_sums(__u32 key, __u32 is_marked, __u64 now_ns, __u32 model
 	is_back = key == OF_FLOW && !scratch->headers.is_low_to_high;
 	put_sums(model, key, sums, is_back, scratch->values);
 	return sums->packets;
+}
+
+/* The leaves of this tree and those behind it to which the packet comes whose values are in the
+ * scratch memory.
+ */
+__noinline int take_leaves(__u32 is_by_flow, __u32 tree, __u32 model_at)
+{
+	struct scratch *scratch = scratch_of();
+	struct model *model = model_of(model_at);
+	const struct forest *forest;
+	__u32 one, two, three, depth;
+
+	if (!scratch || !model)
+		return 0;
+	forest = is_by_flow ? &model->of_flow : &model->of_packet;
+	depth = forest->depth;
+	one = root(forest, tree);
+	two = root(forest, tree + 1);
+	three = root(forest, tree + 2);
+	for (__u32 level = 0; level < DEPTH_MAX; level++) {
+		if (level >= depth)
+			break;
+		one = child(model, scratch->values, one);
+		two = child(model, scratch->values, two);
+		three = child(model, scratch->values, three);
+	}
+	scratch->leaves[0] = one;
+	scratch->leaves[1] = two;
+	scratch->leaves[2] = three;
+	return 0;
 }
 
 /* The class of the packet whose values are in the scratch memory: that of the highest weight, of
@@ -319,25 +368,30 @@ __noinline __u32 take_class(__u32 is_by_flow, __u32 model_at)
 	struct model *model = model_of(model_at);
 	const struct forest *forest;
 	__u64 all = 0, highest = 0;
-	__u32 class = 0;
+	__u32 class = 0, class_count;
 
 	if (!scratch || !model)
 		return 0;
 	put_own(&scratch->headers, scratch->values);
 	forest = is_by_flow ? &model->of_flow : &model->of_packet;
+	class_count = model->class_count;
 	for (__u32 each = 0; each < CLASSES_MAX; each++)
 		scratch->weights[each] = 0;
-	for (__u32 tree = 0; tree < TREES_MAX; tree++) {
-		__u32 leaf;
-
+	for (__u32 tree = 0; tree < TREES_MAX; tree += TREES_AT_ONCE) {
 		if (tree >= forest->tree_count)
 			break;
-		leaf = leaf_of(model, scratch->values, forest->trees[tree].root,
-			       forest->trees[tree].depth);
-		for (__u32 each = 0; each < CLASSES_MAX; each++)
-			scratch->weights[each] += model->weights[leaf * CLASSES_MAX + each];
+		take_leaves(is_by_flow, tree, model_at);
+		for (__u32 each = 0; each < CLASSES_MAX; each++) {
+			if (each >= class_count)
+				break;
+			for (__u32 next = 0; next < TREES_AT_ONCE; next++)
+				scratch->weights[each] +=
+					weight(model, scratch->leaves[next], each);
+		}
 	}
 	for (__u32 each = 0; each < CLASSES_MAX; each++) {
+		if (each >= class_count)
+			break;
 		all += scratch->weights[each];
 		if (scratch->weights[each] > highest) {
 			highest = scratch->weights[each];
@@ -355,19 +409,26 @@ static __always_inline void judge(const struct control *control, __u32 model_at,
 	struct model *model = model_of(model_at);
 	__u64 now_ns = control->clock_ns;
 	__u32 packets[KEYS_LEN] = {};
+	__u32 window, is_first;
 
-	if (!model)
+	if (!model || !control->window_ns)
 		return;
 	if (!now_ns)
 		now_ns = bpf_ktime_get_ns() + control->clock_offset_ns;
+	/* Never 0, which is that of a bucket without a window. */
+	window = now_ns / control->window_ns;
+	now_ns %= control->window_ns;
+	window += !window;
 	if (model->keys & 1 << OF_FLOW)
-		packets[OF_FLOW] = take_sums(OF_FLOW, headers->is_low_to_high, now_ns, model_at);
+		packets[OF_FLOW] = take_sums(OF_FLOW, headers->is_low_to_high, now_ns, window,
+					     model_at);
 	/* A packet of a flow of which this is all that is known began it. */
+	is_first = packets[OF_FLOW] <= 1;
 	if (model->keys & 1 << OF_SOURCE)
-		packets[OF_SOURCE] = take_sums(OF_SOURCE, packets[OF_FLOW] <= 1, now_ns, model_at);
+		packets[OF_SOURCE] = take_sums(OF_SOURCE, is_first, now_ns, window, model_at);
 	if (model->keys & 1 << OF_DESTINATION)
 		packets[OF_DESTINATION] =
-			take_sums(OF_DESTINATION, packets[OF_FLOW] <= 1, now_ns, model_at);
+			take_sums(OF_DESTINATION, is_first, now_ns, window, model_at);
 	note->is_by_flow = (model->main == OF_FLOW && packets[OF_FLOW]) ||
 			      (model->main == OF_SOURCE && packets[OF_SOURCE]) ||
 			      (model->main == OF_DESTINATION && packets[OF_DESTINATION]);

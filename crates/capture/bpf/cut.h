@@ -8,6 +8,10 @@
 
 #define CLASSES_MAX 8
 #define TREES_MAX 32
+/* Trees that are walked together, so that the processor waits for the memory of all at once. */
+#define TREES_AT_ONCE 3
+/* Places of trees: a power of two, so that a mask keeps within it. */
+#define ROOTS_LEN 64
 #define DEPTH_MAX 16
 #define NODES_MAX 8192
 #define PRODUCTS_MAX 65536
@@ -20,34 +24,33 @@
 #define OWN_COLUMNS 32
 #define KEY_COLUMNS 16
 #define VALUES_LEN 128
+/* One that is always 0: no column comes to be here. */
+#define NO_VALUE (VALUES_LEN - 1)
 
 enum key { OF_FLOW, OF_SOURCE, OF_DESTINATION, KEYS_LEN };
 /* A power of two, so that a mask keeps within it. */
 #define KEYS_ROOM 4
 
-#define NO_ROW 0xffffffff
 #define KEEP_ALL 0xffffffff
 
-/* To the left where a value is at most the threshold, or at most its product with the divisor. */
+/* To the left where a value is at most the limit. */
 struct node {
-	__s64 threshold;
-	/* Where the products of a ratio's constant begin. */
-	__u32 products;
-	/* The left child, in a leaf itself; the right one follows it. */
+	/* The threshold; of a ratio where the products of its constant begin. */
+	__s64 limit;
+	/* The left child; the right one follows it. A leaf compares NO_VALUE with 0, and is its own
+	 * left child, so that trees of different depth can be walked for as long.
+	 */
 	__u32 left;
-	__u32 column;
-	__u32 unused;
-};
-
-struct tree {
-	__u32 root;
-	__u32 depth;
+	__u16 column;
+	__u16 is_ratio;
 };
 
 struct forest {
 	__u32 tree_count;
-	__u32 unused;
-	struct tree trees[TREES_MAX];
+	/* Of its deepest tree. */
+	__u32 depth;
+	/* Behind those of trees that of a leaf without weights, so that there are always enough. */
+	__u32 roots[ROOTS_LEN];
 };
 
 /* A classifier as `packetlog::integer` computes it. */

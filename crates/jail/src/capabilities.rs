@@ -1,18 +1,21 @@
 //! Which capabilities a run keeps (capabilities(7)).
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::folders::existing;
 use crate::{DeviceChanges, Needs, sys};
 
+const CHOWN: u32 = 0;
 const DAC_OVERRIDE: u32 = 1;
 const DAC_READ_SEARCH: u32 = 2;
 const NET_ADMIN: u32 = 12;
 const SYS_NICE: u32 = 23;
 
 /// The capabilities that a run may keep, by name.
-const NAMES: [(u32, &str); 4] = [
+const NAMES: [(u32, &str); 5] = [
+    (CHOWN, "CAP_CHOWN"),
     (DAC_OVERRIDE, "CAP_DAC_OVERRIDE"),
     (DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"),
     (NET_ADMIN, "CAP_NET_ADMIN"),
@@ -49,7 +52,14 @@ pub(crate) fn kept(needs: &Needs, held: u64) -> u64 {
     if needs.changes != DeviceChanges::None {
         kept |= set_of(NET_ADMIN);
     }
+    if needs.gives_files && needs.read_again.iter().any(|path| is_of_another(path)) {
+        kept |= set_of(CHOWN);
+    }
     kept | for_files(needs, held)
+}
+
+fn is_of_another(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|metadata| metadata.uid() != sys::user())
 }
 
 /// Root writes into folders of other users, and reads their files, by capabilities. Those are kept
@@ -117,6 +127,14 @@ mod tests {
         assert_eq!(of(&read), ["CAP_DAC_READ_SEARCH"]);
         let written = Needs { written: vec![file], ..Needs::default() };
         assert_eq!(of(&written), ["CAP_DAC_OVERRIDE"]);
+        let of = |gives_files, path: &Path| {
+            names(kept(
+                &Needs { gives_files, read_again: vec![path.into()], ..Needs::default() },
+                0,
+            ))
+        };
+        assert_eq!(of(true, &folder), ["CAP_CHOWN"]);
+        assert!(of(false, &folder).is_empty() && of(true, home.path()).is_empty());
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Needs {
     pub written: Vec<PathBuf>,
     /// Files and folders that are opened again to be read, such as settings.
     pub read_again: Vec<PathBuf>,
+    /// Whether files that are made get the owner of those that are there, as root can give them.
+    pub gives_files: bool,
     /// Whether sockets are made, for a broker or a webhook.
     pub has_network: bool,
     /// Whether a thread asks for real time when it begins to read (`SCHED_RR`).

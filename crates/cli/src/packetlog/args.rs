@@ -45,7 +45,7 @@ pub enum PacketlogCommand {
     /// Show how much of each class was seen and stored
     Stats(StatsArguments),
     /// Repair a log whose recorder was killed; the next recorder does it as well
-    Recover(FolderArguments),
+    Recover(LogArguments),
     /// Compress files that are complete
     Compress(CompressArguments),
     /// Find what was changed in a log, or removed from it, by its ledger
@@ -58,6 +58,17 @@ pub struct FolderArguments {
     /// Folder of the log
     #[arg(short = 'l', long = "log", value_name = "DIR", default_value = FOLDER)]
     pub folder: PathBuf,
+}
+
+/// Which log is read, or changed, and with which rights.
+#[derive(Debug, Args)]
+pub struct LogArguments {
+    /// Its folder.
+    #[command(flatten)]
+    pub at: FolderArguments,
+    /// Keep all rights while the log is read; without it only what the command needs
+    #[arg(long)]
+    pub no_jail: bool,
 }
 
 /// Arguments of `wirelens packetlog record`.
@@ -348,7 +359,7 @@ matches any of its values; different conditions must all match.")]
 pub struct QueryArguments {
     /// Which log.
     #[command(flatten)]
-    pub folder: FolderArguments,
+    pub log: LogArguments,
     /// Packets from or to this address
     #[arg(long, value_name = "ADDRESS", value_parser = parse_host)]
     pub host: Vec<std::net::IpAddr>,
@@ -386,9 +397,6 @@ pub struct QueryArguments {
     /// Permissions of the file that is created, such as 0640 for the group to read [default: 0600]
     #[arg(long, value_name = "MODE", requires = "write")]
     pub file_mode: Option<FileMode>,
-    /// Keep all rights while packets are read; without it only what the query needs
-    #[arg(long)]
-    pub no_jail: bool,
     /// Do not print what was found; errors are still printed
     #[arg(short = 'q', long)]
     pub quiet: bool,
@@ -408,7 +416,7 @@ the model decided, not whether it was right. docs/guide/packetlog.md has the det
 pub struct StatsArguments {
     /// Which log.
     #[command(flatten)]
-    pub folder: FolderArguments,
+    pub log: LogArguments,
     /// Show why packets were marked
     #[arg(long, value_name = "WHAT", num_args = 0..=1, default_missing_value = "hosts")]
     #[arg(value_parser = choice::<Why>())]
@@ -433,7 +441,7 @@ pub struct StatsArguments {
 pub struct CompressArguments {
     /// Which log.
     #[command(flatten)]
-    pub folder: FolderArguments,
+    pub log: LogArguments,
     /// Level of zstd
     #[arg(long, value_name = "LEVEL", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(i32).range(1..=19))]
@@ -460,7 +468,7 @@ pub struct VerifyArguments {
     pub heads: Vec<Head>,
     /// Which log.
     #[command(flatten)]
-    pub folder: FolderArguments,
+    pub log: LogArguments,
     /// File with heads: of `record --anchor`, or any text that contains them
     #[arg(long, value_name = "FILE")]
     pub anchor: Vec<PathBuf>,

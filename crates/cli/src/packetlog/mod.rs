@@ -14,11 +14,13 @@ use std::path::Path;
 use engine::columns::Schema;
 
 use crate::failure::{Failure, Status};
+use crate::run::tell_line;
 use session::packetlog::{LogError, log, socket};
+use session::run::Jail;
 
 pub(crate) use record::model;
 
-use args::{CompressArguments, FolderArguments, PacketlogArguments, PacketlogCommand};
+use args::{CompressArguments, LogArguments, PacketlogArguments, PacketlogCommand};
 
 /// The columns of its sub-commands.
 pub(crate) fn declared_columns() -> Vec<(&'static str, Schema)> {
@@ -91,8 +93,9 @@ pub(crate) fn run(arguments: &PacketlogArguments) -> Result<Status, Failure> {
     }
 }
 
-fn recover(arguments: &FolderArguments) -> Result<Status, Failure> {
-    let folder = &arguments.folder;
+fn recover(arguments: &LogArguments) -> Result<Status, Failure> {
+    let folder = &arguments.at.folder;
+    Jail::unless(arguments.no_jail).enter_to_change_folder(folder, tell_line);
     let recovered = packetlog::log::recover(folder).map_err(Failure::error)?;
     let line = log::recovered_line(&recovered);
     eprintln!("{}", line.unwrap_or_else(|| String::from("nothing to repair")));
@@ -100,8 +103,9 @@ fn recover(arguments: &FolderArguments) -> Result<Status, Failure> {
 }
 
 fn compress(arguments: &CompressArguments) -> Result<Status, Failure> {
-    let folder = &arguments.folder.folder;
+    let folder = &arguments.log.at.folder;
     let keeps_newest = socket::is_answered(folder);
+    Jail::unless(arguments.log.no_jail).enter_to_change_folder(folder, tell_line);
     let done = packetlog::log::compress(folder, arguments.level, keeps_newest);
     let done = done.map_err(Failure::error)?;
     eprintln!(

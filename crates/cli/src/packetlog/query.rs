@@ -8,11 +8,9 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use crate::clock::now;
-use capture::filter::Program;
-use capture::{Filter, FilterError};
-use packet::LinkType;
 use packetlog::log::{FlowQuery, Log, PacketMatch, Plan, Query, QueryReport};
 use session::copied::CaptureBuffer;
+use session::packetlog::filter::SearchFilter;
 use session::packetlog::{Listing, flow_named, search};
 use session::run::Jail;
 use sink::{Existing, OutputFile, WriteError};
@@ -25,17 +23,17 @@ use crate::run::tell_line;
 /// Runs `wirelens packetlog query`.
 pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     let query = query(arguments)?;
-    let mut filtered = Filtered::new(&arguments.expression.join(" "))?;
-    let log = Log::open(&arguments.folder.folder).map_err(Failure::error)?;
+    let mut filter = SearchFilter::new(&arguments.expression.join(" "))?;
+    let log = Log::open(&arguments.log.at.folder).map_err(Failure::error)?;
     known_classes(&log, &arguments.class)?;
     let mut written = Output::create(arguments)?;
-    let jail = Jail::unless(arguments.no_jail);
-    jail.enter_for_folder(&arguments.folder.folder, tell_line);
+    let jail = Jail::unless(arguments.log.no_jail);
+    jail.enter_for_folder(&arguments.log.at.folder, tell_line);
     let begun = now();
     let plan = log.find(&query);
     let found_in = begun.elapsed();
     if plan.chunk_count == 0 {
-        super::tell_empty(&arguments.folder.folder, arguments.quiet);
+        super::tell_empty(&arguments.log.at.folder, arguments.quiet);
     }
     let mut left = arguments.count.unwrap_or(u64::MAX);
     let mut sums = Sums::default();
@@ -45,7 +43,7 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
         if left == 0 {
             return ControlFlow::Break(());
         }
-        let outcome = match filtered.passes(found) {
+        let outcome = match filter.passes(found) {
             Ok(false) => Ok(()),
             Ok(true) => {
                 left -= 1;
@@ -130,34 +128,6 @@ fn known_classes(log: &Log, asked: &[String]) -> Result<(), Failure> {
     let Some(class) = unknown.filter(|_| !names.is_empty()) else { return Ok(()) };
     let known = names.join(", ");
     Err(Failure::usage(format_args!("--class {class}: not in this log; wanted: one of {known}")))
-}
-
-/// A filter, compiled for each link type that is met.
-struct Filtered {
-    filter: Option<Filter>,
-    programs: BTreeMap<u16, Program>,
-}
-
-impl Filtered {
-    fn new(expression: &str) -> Result<Self, Failure> {
-        let is_blank = expression.trim().is_empty();
-        let filter = if is_blank { None } else { Some(Filter::new(expression)?) };
-        if let Some(filter) = &filter {
-            // Before anything is read; nearly all there is is Ethernet.
-            filter.compile(LinkType::ETHERNET)?;
-        }
-        Ok(Self { filter, programs: BTreeMap::new() })
-    }
-
-    fn passes(&mut self, found: &PacketMatch<'_>) -> Result<bool, FilterError> {
-        let Some(filter) = &self.filter else { return Ok(true) };
-        let link = found.record.link;
-        let program = match self.programs.entry(link.0) {
-            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
-            std::collections::btree_map::Entry::Vacant(new) => new.insert(filter.compile(link)?),
-        };
-        Ok(program.passes(found.bytes, found.record.wire_len))
-    }
 }
 
 /// What was found, by class.

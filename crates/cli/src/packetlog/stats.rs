@@ -5,12 +5,14 @@ use std::io::{self, Write as _};
 use comfy_table::{CellAlignment, Table, presets};
 use packetlog::log::{Log, LogStats, Query};
 use session::packetlog::{REASONS, ReasonListing, STATS, Why, stats_columns};
+use session::run::Jail;
 
 use super::args::StatsArguments;
 use super::query;
 use crate::args::OutputFormat;
 use crate::failure::{Failure, Status};
-use crate::output::{self, Show};
+use crate::output::{self, Rows, Show};
+use crate::run::tell_line;
 use crate::table;
 use crate::top::grouped;
 
@@ -19,21 +21,26 @@ pub(super) fn run(arguments: &StatsArguments) -> Result<Status, Failure> {
     let show = output::show(&arguments.output)?;
     let hosts = arguments.host.clone();
     let query = Query { hosts, flow: query::flow(arguments.flow.as_deref())?, ..Query::default() };
-    let log = Log::open(&arguments.folder.folder).map_err(Failure::error)?;
+    let schema = if arguments.why.is_some() { REASONS } else { STATS };
+    let rows = match show {
+        Show::Table => None,
+        Show::Rows(format) => Some(output::create(&arguments.output, format, schema)?),
+    };
+    Jail::unless(arguments.log.no_jail).enter_for_folder(&arguments.log.at.folder, tell_line);
+    let log = Log::open(&arguments.log.at.folder).map_err(Failure::error)?;
     if let Some(what) = arguments.why {
-        return why(arguments, &log, &query, what);
+        return why(&log, &query, what, rows);
     }
     let stats = log.stats();
-    match show {
-        Show::Table => io::stdout().write_all(text(&stats).as_bytes())?,
-        Show::Rows(format) => {
-            let mut rows = output::create(&arguments.output, format, STATS)?;
+    match rows {
+        None => io::stdout().write_all(text(&stats).as_bytes())?,
+        Some(mut rows) => {
             rows.write(&stats_columns(&stats).map_err(Failure::error)?)?;
             rows.finish()?;
         }
     }
     if stats.file_count == 0 {
-        super::tell_empty(&arguments.folder.folder, false);
+        super::tell_empty(&arguments.log.at.folder, false);
     }
     for fault in log.faults().chain(log.side_faults()) {
         eprintln!("wirelens: {fault}");
@@ -43,16 +50,13 @@ pub(super) fn run(arguments: &StatsArguments) -> Result<Status, Failure> {
 }
 
 /// Prints why packets were marked.
-fn why(arguments: &StatsArguments, log: &Log, query: &Query, what: Why) -> Result<Status, Failure> {
+fn why(log: &Log, query: &Query, what: Why, rows: Option<Rows>) -> Result<Status, Failure> {
     let mut listing = ReasonListing::new(what);
     let report = log.reasons(query, |found| listing.add(found));
-    match output::show(&arguments.output)? {
-        Show::Table if listing.is_empty() => {}
-        Show::Table => {
-            output::list(&listing.shown().map_err(Failure::error)?, OutputFormat::Table)?
-        }
-        Show::Rows(format) => {
-            let mut rows = output::create(&arguments.output, format, REASONS)?;
+    match rows {
+        None if listing.is_empty() => {}
+        None => output::list(&listing.shown().map_err(Failure::error)?, OutputFormat::Table)?,
+        Some(mut rows) => {
             rows.write(&listing.columns().map_err(Failure::error)?)?;
             rows.finish()?;
         }

@@ -13,8 +13,12 @@ use crate::features::{Column, Key, SumColumn};
 /// Classes that a program in the kernel distinguishes at most.
 pub const CLASSES_MAX: usize = 8;
 const TREES_MAX: usize = 32;
+/// Places of a forest's roots, more than there can be trees, as these are walked three at a time.
+const ROOTS_LEN: usize = 64;
 const DEPTH_MAX: u32 = 16;
 const NODES_MAX: usize = 8_192;
+/// A leaf without weights, in place of trees that are not there.
+const NO_TREE: u32 = NODES_MAX as u32 - 1;
 const PRODUCTS_MAX: usize = 65_536;
 const RANGES_LEN: u32 = 65_536;
 const MANTISSAS_MAX: usize = (1 << 12) + 2;
@@ -22,13 +26,15 @@ const LAYERS_MAX: usize = 4;
 /// Columns of a packet alone come first, then those of each key.
 const OWN_COLUMNS: usize = 32;
 const KEY_COLUMNS: usize = 16;
+/// The place of a value that is always 0, which leaves compare with 0.
+const NO_VALUE: u16 = 127;
 
 /// Bytes of a model.
 pub const MODEL_LEN: usize = 24
-    + 2 * (8 + 8 * TREES_MAX)
+    + 2 * (8 + 4 * ROOTS_LEN)
     + 2 * RANGES_LEN as usize
     + 2 * 4 * MANTISSAS_MAX
-    + 24 * NODES_MAX
+    + 16 * NODES_MAX
     + 4 * NODES_MAX * CLASSES_MAX
     + 8 * PRODUCTS_MAX;
 
@@ -96,7 +102,7 @@ impl IntegerModel {
             ("classes", self.class_count, CLASSES_MAX),
             ("trees of a forest", trees, TREES_MAX),
             ("levels of a tree", depth, DEPTH_MAX as usize),
-            ("nodes", nodes, NODES_MAX),
+            ("nodes", nodes, NO_TREE as usize),
             ("products", self.products.products.len(), PRODUCTS_MAX),
             ("layers of a sketch", self.options.layers, LAYERS_MAX),
         ];
@@ -119,32 +125,38 @@ impl IntegerModel {
     }
 
     fn put_nodes(&self, image: &mut Image) {
-        let range_count = u32::try_from(self.products.ranges().len()).unwrap_or(u32::MAX);
+        let range_count = i64::try_from(self.products.ranges().len()).unwrap_or(i64::MAX);
         let mut behind = 0;
         for forest in [&self.flow, &self.packet] {
-            for node in &forest.nodes {
-                let products =
-                    if node.row == NO_ROW { NO_ROW } else { node.row.saturating_mul(range_count) };
+            for (at, node) in forest.nodes.iter().enumerate() {
+                if node.left as usize == at {
+                    image.leaf(node.left + behind);
+                    continue;
+                }
+                let is_ratio = node.row != NO_ROW;
+                let row = i64::from(node.row).saturating_mul(range_count);
                 let column = self.columns.get(usize::from(node.column)).copied();
-                let place = column.map_or(0, place_of);
-                image.put(node.threshold.to_ne_bytes());
-                image.words([products, node.left + behind, place, 0]);
+                image.put(if is_ratio { row } else { node.threshold }.to_ne_bytes());
+                image.words([node.left + behind]);
+                image.put(column.map_or(0, place_of).to_ne_bytes());
+                image.put(u16::from(is_ratio).to_ne_bytes());
             }
             behind += u32::try_from(forest.node_count()).unwrap_or(u32::MAX);
         }
-        image.fill(24 * NODES_MAX.saturating_sub(behind as usize));
+        image.fill(16 * (NO_TREE.saturating_sub(behind)) as usize);
+        image.leaf(NO_TREE);
     }
 }
 
 /// Where the program puts a column's value.
-fn place_of(column: Column) -> u32 {
+fn place_of(column: Column) -> u16 {
     let place = match column {
         Column::Packet(column) => column as usize,
         Column::Of(key, column) => OWN_COLUMNS + key as usize * KEY_COLUMNS + column as usize,
         // A model with states is refused.
         Column::State(_) => 0,
     };
-    u32::try_from(place).unwrap_or(0)
+    u16::try_from(place).unwrap_or(0)
 }
 
 /// Bytes as C lays them out, in the order of this host.
@@ -163,12 +175,18 @@ impl Image {
         self.0.resize(self.0.len() + len, 0);
     }
 
+    fn leaf(&mut self, at: u32) {
+        self.put(0_i64.to_ne_bytes());
+        self.words([at]);
+        self.put(NO_VALUE.to_ne_bytes());
+        self.put(0_u16.to_ne_bytes());
+    }
+
     fn trees(&mut self, forest: &IntegerForest, behind: usize) {
         let behind = u32::try_from(behind).unwrap_or(u32::MAX);
-        self.words([u32::try_from(forest.trees.len()).unwrap_or(u32::MAX), 0]);
-        for &(root, depth) in &forest.trees {
-            self.words([root + behind, depth]);
-        }
-        self.fill(8 * TREES_MAX.saturating_sub(forest.trees.len()));
+        let depth = forest.trees.iter().map(|&(_, depth)| depth).max().unwrap_or(0);
+        self.words([u32::try_from(forest.trees.len()).unwrap_or(u32::MAX), depth]);
+        let roots = forest.trees.iter().map(|&(root, _)| root + behind);
+        self.words(roots.chain(std::iter::repeat(NO_TREE)).take(ROOTS_LEN));
     }
 }

@@ -59,6 +59,12 @@ pub(crate) struct Journal {
     reserved: u64,
     /// The folder on the disk has its name.
     is_listed: bool,
+    /// The disk did not take records of the last segment: asked again, it would say that it has
+    /// what it has not. With so many bytes the segment is over, and the sums of the next one hold
+    /// them.
+    refused_until: Option<u64>,
+    /// How the disk is asked for a segment.
+    sync_data: fn(&File) -> io::Result<()>,
     head: Head,
     state: LedgerState,
     pending: Vec<u8>,
@@ -131,6 +137,8 @@ impl Journal {
             full_len: 0,
             reserved: 0,
             is_listed: false,
+            refused_until: None,
+            sync_data: File::sync_data,
             head: Head::default(),
             state: LedgerState::default(),
             pending: Vec::new(),
@@ -254,7 +262,7 @@ impl Journal {
         self.lens.back().map_or(0, |(_, len)| *len)
     }
 
-    /// Waits until the disk has all records, and the name of their segment.
+    /// Waits until the disk has all records, or sums of them, and the name of their segment.
     ///
     /// # Errors
     /// It has not.
@@ -262,13 +270,29 @@ impl Journal {
         if !self.pending.is_empty() {
             self.write();
         }
+        if self.pending.is_empty() && self.refused_until.is_some_and(|len| self.len() >= len) {
+            self.begin_segment();
+        }
         if self.is_over || self.is_behind || !self.pending.is_empty() {
             return Err(self.take_error().unwrap_or_else(|| io::ErrorKind::StorageFull.into()));
         }
-        self.newest()?.sync_data()?;
-        if !self.is_listed
-            && let Some(folder) = &self.handle
-        {
+        if self.refused_until.is_some() {
+            let refused = || io::Error::other("the disk refused earlier records");
+            return Err(self.take_error().unwrap_or_else(refused));
+        }
+        let newest = self.newest()?;
+        let synced = (self.sync_data)(&newest).and_then(|()| self.list());
+        if synced.is_err() {
+            // A segment of which the disk never took anything is given time.
+            let wait = if self.is_listed { 0 } else { RETRY_LEN };
+            self.refused_until = Some(self.len().saturating_add(wait));
+        }
+        synced
+    }
+
+    /// Waits until the folder on the disk has the name of the last segment.
+    fn list(&mut self) -> io::Result<()> {
+        if let (false, Some(folder)) = (self.is_listed, &self.handle) {
             match folder.sync_all() {
                 // A file system that cannot do this for folders.
                 Err(error) if error.kind() != io::ErrorKind::InvalidInput => return Err(error),
@@ -358,13 +382,14 @@ impl Journal {
             && let Err(error) = self.newest().and_then(|file| {
                 // What was set aside is given back.
                 file.set_len(self.len())?;
-                file.sync_data()
+                (self.sync_data)(&file)
             })
         {
             self.error = Some(error);
         }
         self.handle = File::open(&self.folder).ok();
         (self.is_over, self.is_behind, self.is_listed, self.reserved) = (false, false, false, 0);
+        self.refused_until = None;
         self.lens.push_back((number, 0));
         let state = Box::new(self.state.clone());
         self.append(&Entry::Segment(state));
@@ -423,6 +448,33 @@ mod tests {
         scan(folder.path(), &mut |step| damages += u32::from(matches!(step, Step::Damage(..))))
             .unwrap();
         assert_eq!(damages, 0);
+    }
+
+    #[test]
+    fn records_that_the_disk_refused_are_not_said_to_be_there_but_in_the_sums_of_another_segment() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(folder.path(), Access::Owner, 64 << 10, "").unwrap();
+        journal.put(&chunk(0));
+        journal.sync().unwrap();
+        journal.put(&chunk(1));
+        journal.sync_data = |_| Err(io::Error::from_raw_os_error(5));
+        assert!(journal.sync().is_err());
+        // Now it says that it has everything, as disks do once they have said an error.
+        journal.sync_data = |_| Ok(());
+        journal.sync().unwrap();
+        assert_eq!(segments(folder.path()).unwrap(), [1, 2]);
+        // What the power then takes of the first is in the sums.
+        std::fs::write(segment_path(folder.path(), 1), "").unwrap();
+        let again = Journal::open(folder.path(), Access::Owner, 64 << 10, "").unwrap();
+        assert_eq!((again.state(), again.head()), (journal.state(), journal.head()));
+        // A disk that takes nothing at all does not get a segment for each try.
+        journal.sync_data = |_| Err(io::Error::from_raw_os_error(5));
+        for number in 2..200 {
+            journal.put(&chunk(number));
+            assert!(journal.sync().is_err());
+        }
+        let count = segments(folder.path()).unwrap().len() as u64;
+        assert!(count < 3 + journal.head().number * 256 / RETRY_LEN, "{count}");
     }
 
     #[test]

@@ -157,6 +157,7 @@ impl Writer {
     /// A file is deleted, or was.
     pub(super) fn record_deletion(&mut self, name: &FileName, rows: &[ClassRow], cause: Deletion) {
         let file = name.stem();
+        self.syncer.forget(&file);
         // One without a chunk was never recorded, and one that is gone only once.
         if !self.ledger.journal.state().files.contains_key(&file) {
             return;

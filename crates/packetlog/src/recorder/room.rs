@@ -43,12 +43,12 @@ impl Writer {
                 }
             }
         }
+        self.syncer.complete(file.name.stem(), Arc::clone(&file.data));
         let closed = file.close();
         self.closed_bytes = self.closed_bytes.saturating_add(closed.bytes);
         if let Some(compressor) = &self.compressor {
             compressor.offer(&closed.name);
         }
-        self.syncer.look_from(closed.name.stem());
         series.closed.push_back(closed);
     }
 

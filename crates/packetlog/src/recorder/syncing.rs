@@ -4,12 +4,17 @@
 //!
 //! The ledger knows which files are not there yet, so nothing else has to: as many of them as find
 //! a place wait for the thread, and the writer passes through the rest as places become free.
+//!
+//! Each is asked for by the descriptor that wrote it: the kernel says an error of writing back
+//! once, and to those who had the file open then. A file that is opened again, because many wait or
+//! another recorder wrote it, hears of it only while the kernel remembers the file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::disk::SyncFile;
 use super::state::RecorderState;
@@ -20,16 +25,22 @@ use crate::index::{COMPRESSED_SUFFIX, FILE_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX, WH
 use crate::ledger::Entry;
 use crate::own::open_own;
 
-/// Files that may wait.
+/// Files that may wait, and that are kept open until then.
 const QUEUE_LEN: usize = 256;
+
+/// A complete file, and what its packets were written by if it is still open.
+type Complete = (FileName, Weak<File>);
 
 /// The thread. It ends by itself once this is dropped, or never if the disk never answers.
 #[derive(Debug)]
 pub(super) struct Syncer {
-    names: SyncSender<FileName>,
+    files: SyncSender<Complete>,
     outcomes: Receiver<(FileName, Result<(), SyncError>)>,
     /// Files that were handed over, and whose outcome has not come.
     waiting: BTreeSet<String>,
+    /// Complete files by what wrote them, until there is an outcome or they are deleted, so that
+    /// the disk gets their room back.
+    written: BTreeMap<String, Arc<File>>,
     /// From this name on there may be files that are still to be handed over.
     rest: Option<String>,
     /// The file that the thread has at hand.
@@ -57,7 +68,7 @@ impl SyncError {
 impl Syncer {
     /// Starts the thread. Files of earlier recorders may not be on the disk yet either.
     pub(super) fn start(folder: &Path, sync: SyncFile) -> io::Result<Self> {
-        let (names, received) = sync_channel(QUEUE_LEN);
+        let (files, received) = sync_channel(QUEUE_LEN);
         let (done, outcomes) = channel();
         let folder = folder.to_owned();
         let at_hand: Arc<Mutex<Option<String>>> = Arc::default();
@@ -66,41 +77,65 @@ impl Syncer {
         std::thread::Builder::new()
             .name("packetlog-sync".into())
             .spawn(move || run(&folder, &received, &done, sync, put))?;
-        let (waiting, rest) = (BTreeSet::new(), Some(String::new()));
-        Ok(Self { names, outcomes, waiting, rest, at_hand })
+        let (waiting, written) = (BTreeSet::new(), BTreeMap::new());
+        Ok(Self { files, outcomes, waiting, written, rest: Some(String::new()), at_hand })
+    }
+
+    /// A file is complete.
+    pub(super) fn complete(&mut self, file: String, written: Arc<File>) {
+        if self.written.len() < QUEUE_LEN {
+            self.written.insert(file.clone(), written);
+        }
+        self.look_from(file);
+    }
+
+    /// A file is deleted.
+    pub(super) fn forget(&mut self, file: &str) {
+        self.written.remove(file);
     }
 
     /// Files from this name on are still to be handed over.
-    pub(super) fn look_from(&mut self, file: String) {
+    fn look_from(&mut self, file: String) {
         self.rest = Some(self.rest.take().map_or(file.clone(), |rest| rest.min(file)));
     }
 }
 
 fn run(
     folder: &Path,
-    names: &Receiver<FileName>,
+    files: &Receiver<Complete>,
     done: &Sender<(FileName, Result<(), SyncError>)>,
     mut sync: SyncFile,
     put_at_hand: impl Fn(Option<String>),
 ) {
-    while let Ok(name) = names.recv() {
+    while let Ok((name, written)) = files.recv() {
         put_at_hand(Some(name.stem()));
-        let outcome = sync_file(folder, &name, &mut sync);
+        let outcome = sync_file(folder, &name, written.upgrade().as_deref(), &mut sync);
+        drop(written);
         if done.send((name, outcome)).is_err() {
             return;
         }
     }
 }
 
-fn sync_file(folder: &Path, name: &FileName, sync: &mut SyncFile) -> Result<(), SyncError> {
-    let mut sync = |suffix: &str, has_packets: bool| {
+fn sync_file(
+    folder: &Path,
+    name: &FileName,
+    written: Option<&File>,
+    sync: &mut SyncFile,
+) -> Result<(), SyncError> {
+    let wrong = |suffix, loses_packets| {
         let path = name.path(folder, suffix);
-        let wrong = |loses_packets| {
-            let path = path.clone();
-            move |error| SyncError { path, error, loses_packets, is_final: loses_packets }
-        };
-        let file = open_own(&path).map_err(wrong(false))?;
-        sync(&file).map_err(wrong(has_packets))
+        move |error| SyncError { path, error, loses_packets, is_final: loses_packets }
+    };
+    if let Some(file) = written {
+        sync(file).map_err(wrong(FILE_SUFFIX, true))?;
+    }
+    let mut sync = |suffix: &'static str, has_packets: bool| {
+        let file = open_own(&name.path(folder, suffix)).map_err(wrong(suffix, false))?;
+        if written.is_some() && suffix == FILE_SUFFIX {
+            return Ok(());
+        }
+        sync(&file).map_err(wrong(suffix, has_packets))
     };
     let mut synced = sync(FILE_SUFFIX, true);
     if synced.as_ref().is_err_and(SyncError::is_missing) {
@@ -133,7 +168,8 @@ impl Writer {
                 continue;
             }
             let Some(name) = FileName::parse(stem) else { continue };
-            if self.syncer.names.try_send(name).is_err() {
+            let written = self.syncer.written.get(stem).map(Arc::downgrade);
+            if self.syncer.files.try_send((name, written.unwrap_or_default())).is_err() {
                 self.syncer.rest = Some(stem.clone());
                 return;
             }
@@ -183,6 +219,7 @@ impl Writer {
     fn record_outcome(&mut self, name: &FileName, outcome: Result<(), SyncError>) {
         let file = name.stem();
         self.syncer.waiting.remove(&file);
+        self.syncer.written.remove(&file);
         // One that was deleted meanwhile is none any more.
         if self.ledger.state().files.get(&file).is_none_or(|file| file.is_synced()) {
             return;

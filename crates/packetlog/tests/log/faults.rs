@@ -1,7 +1,8 @@
 //! Disks that fail: nothing is lost without being counted, the cause is named, the rest is there.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -399,6 +400,61 @@ fn the_end_waits_for_a_disk_no_longer_than_it_says_and_records_what_is_left() {
         1,
         "of the file that the disk was asked for it is not known whether it has it"
     );
+}
+
+/// What a descriptor of this process was opened for, as the kernel says it.
+fn opened(file: &File) -> String {
+    let number = file.as_raw_fd();
+    let path = fs::read_link(format!("/proc/self/fd/{number}")).unwrap();
+    let flags = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap();
+    let flags = flags.lines().find_map(|line| line.strip_prefix("flags:")).unwrap().trim();
+    let is_writable = u32::from_str_radix(flags, 8).unwrap() & 0o3 != 0;
+    format!("{} {}", path.display(), if is_writable { "written" } else { "read" })
+}
+
+#[test]
+fn the_disk_is_asked_for_packets_by_the_descriptor_that_wrote_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let by_another = |file: &File| {
+        let is_other = opened(file).ends_with(".pcapng read");
+        if is_other { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
+    };
+    let small = || RecorderOptions { file_len_max: 128 << 10, ..options(folder.path()) };
+    let mut recorder = begin_on(small(), Syncing(by_another, Arc::default()));
+    store_all(&mut recorder, 0..5000);
+    let report = recorder.finish().unwrap();
+    assert_eq!((report.files_unsynced, report.lost), (0, vec![]));
+}
+
+#[test]
+fn files_that_wait_for_the_disk_give_their_room_back_when_they_are_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let held = Arc::default();
+    let options = RecorderOptions {
+        sync_wait: Duration::from_millis(20),
+        file_len_max: 128 << 10,
+        keep_bytes_max: Some(1 << 20),
+        when_full: WhenFull::OverwriteUnimportant,
+        ..options(folder.path())
+    };
+    let guard = Mutex::lock(&held).unwrap();
+    let mut recorder = begin_on(options, Syncing(File::sync_data, Arc::clone(&held)));
+    let state = recorder.state();
+    store_all(&mut recorder, 0..40_000);
+    wait(&mut recorder);
+    let overwritten = state.files_overwritten.load(Ordering::Relaxed);
+    assert!(overwritten > 4, "{overwritten}");
+    let place = folder.path().to_str().unwrap();
+    let descriptors = fs::read_dir("/proc/self/fd").unwrap();
+    let links = descriptors.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    let deleted = links.filter(|link| {
+        let link = link.to_str().unwrap_or_default();
+        link.starts_with(place) && link.ends_with(" (deleted)")
+    });
+    // The one that the disk was asked for.
+    assert!(deleted.count() <= 1);
+    recorder.finish().unwrap();
+    drop(guard);
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod desk;
 mod drift;
 pub mod events;
 mod files;
+pub mod filter;
 mod hindsight;
 mod judging;
 mod listed;

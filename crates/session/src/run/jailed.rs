@@ -41,9 +41,15 @@ impl Jail {
 
     /// The same, for one that reads the files of a folder, such as a log.
     pub fn enter_for_folder(self, folder: &Path, tell: fn(&str)) {
-        let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
-        let read_again = [folder.to_owned()].into_iter().chain(files).collect();
-        self.enter_with(Needs { read_again, ..Needs::default() }, tell);
+        self.enter_with(Needs { read_again: with_files(folder), ..Needs::default() }, tell);
+    }
+
+    /// The same, for one that also changes them. What root makes there belongs to the owner of the
+    /// others.
+    pub fn enter_to_change_folder(self, folder: &Path, tell: fn(&str)) {
+        let (written, read_again) = (vec![folder.to_owned()], with_files(folder));
+        let needs = Needs { written, read_again, gives_files: true, ..Needs::default() };
+        self.enter_with(needs, tell);
     }
 
     /// The same, for one that makes connections, and for that reads these files each time.
@@ -54,6 +60,11 @@ impl Jail {
     fn enter_with(self, needs: Needs, mut tell: fn(&str)) {
         RunJail { jail: self, needs, quarantine: None, tell_more: None }.enter(&mut tell);
     }
+}
+
+fn with_files(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|file| file.path());
+    [folder.to_owned()].into_iter().chain(files).collect()
 }
 
 /// Captures, of which some are opened when those before them end, or a second time.
@@ -140,8 +151,17 @@ impl RunJail {
         let of_its_own = plan.applications.iter().flat_map(|one| one.ready.reads());
         read_again.extend(of_its_own.cloned());
         let changes = DeviceChanges::None;
-        let needs =
-            Needs { written, read_again, has_network, is_realtime, has_ring, has_maps, changes };
+        let gives_files = false;
+        let needs = Needs {
+            written,
+            read_again,
+            gives_files,
+            has_network,
+            is_realtime,
+            has_ring,
+            has_maps,
+            changes,
+        };
         Self { jail, needs, quarantine: plan.run.quarantine.clone(), tell_more }
     }
 
