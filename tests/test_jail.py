@@ -252,6 +252,7 @@ def test_a_log_is_read_and_changed_in_the_jail_as_without_it(tmp_path: Path, wor
         ran.append(wirelens(*command, "--log", "log", *more, cwd=tmp_path / name))
     assert [each.status for each in ran] == [0, 0], ran
     assert ran[0].stdout == ran[1].stdout
+    assert len(ran[0].stdout) > 1000 or not words.startswith("query")
     traced = ["strace", "-f", "-e", "trace=seccomp", PROGRAM, *command, "--log", log]
     if shutil.which("strace"):
         done = subprocess.run(traced, capture_output=True, check=True)
@@ -277,6 +278,7 @@ def test_root_still_reads_captures_and_logs_of_another_user(tmp_path: Path) -> N
     for words in (("recover",), ("compress",), *(words.split() for words in ON_LOGS)):
         ran = wirelens("packetlog", *words, "--log", log)
         assert ran.status == 0 and (ran.stdout or ran.stderr), (words, ran.stderr)
+        assert len(ran.stdout) > 1000 or words[0] != "query"
     assert any(path.name.endswith(".zst") for path in log.iterdir())
     assert {path.stat().st_uid for path in log.iterdir()} == {NOBODY}
 
