@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testbed_runs import SCENARIOS, left_behind, run_scenario
+from testbed_runs import AT_ANY_TIME, SCENARIOS, left_behind, run_scenario
 from wirelens_testbed import browser, varying_link
 from wirelens_testbed.calls import plan, rtp
 from wirelens_testbed.calls.statistics import Statistics, tier
@@ -188,7 +188,7 @@ def test_pages_get_files_of_their_folder_and_answers_and_nothing_else(
 
 @pytest.mark.testbed
 def test_a_call_connects_and_its_frames_follow_the_link(tmp_path: Path) -> None:
-    run = run_scenario(SCENARIOS / "call-small.toml", tmp_path)
+    run = run_scenario(SCENARIOS / "call-small.toml", tmp_path, *AT_ANY_TIME)
     # Others may make runs on this machine as well; of ours there is nothing.
     own = run.report["taps"][0]["netns"].rpartition("-")[0]
     assert not [path for path in left_behind() if own in path]

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
-from testbed_runs import SCENARIOS, left_behind, run_scenario
+from testbed_runs import AT_ANY_TIME, SCENARIOS, left_behind, run_scenario
 from wirelens_testbed import services
 from wirelens_testbed.failure import LabError, ScenarioError
 from wirelens_testbed.scenario import Table, draw, read_toml
@@ -294,7 +294,7 @@ def dissect(capture: Path) -> dict[tuple[str, frozenset[tuple[str, str]]], set[s
 @pytest.mark.testbed
 def test_flows_are_what_their_labels_say_by_the_word_of_tshark(tmp_path: Path) -> None:
     # At standard ports only: a dissector goes by those, and would be misled as others are.
-    run = run_scenario(SMALL, tmp_path, "--set", "other_port_share=0")
+    run = run_scenario(SMALL, tmp_path, *AT_ANY_TIME, "--set", "other_port_share=0")
     assert not left_behind()
     # A visit may fail on a slow machine, by the share that the run itself allows; its flows are
     # labelled all the same, but need not have come to speak their protocol.

@@ -21,7 +21,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly SMOKE_SECONDS=${FUZZ_SMOKE_SECONDS:-1}
 readonly CANARY_SECONDS=60
-readonly INPUT_SECONDS_MAX=10
+readonly INPUT_SECONDS_MAX=${FUZZ_INPUT_SECONDS:-10}
 readonly MEMORY_MIB_MAX=1024
 # AddressSanitizer keeps memory that was freed for a while.
 readonly MEMORY_ASAN_MIB_MAX=3072

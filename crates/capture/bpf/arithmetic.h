@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Whole numbers as `packetlog::integer` has them: hashes, ranges, squares and their quotients. */
+/* Whole numbers as `packetlog::integer` has them: hashes, ratios, quotients of squares. */
 #pragma once
 
 #include "cut.h"
 
-#define LOG_BITS 16
-#define POWER_BITS 31
-#define KEY_BITS 16
+#define RATIO_BITS 16
 
 /* Both halves of a product of 128 bits, which the machine of these programs does not have. */
 static __always_inline __u64 fold(__u64 a, __u64 b)
@@ -66,64 +64,30 @@ static __always_inline __u32 bit_length(__u64 number)
 	return bits + (__u32)number;
 }
 
-static __always_inline __u32 less(__u32 a, __u32 b)
+/* The square of a number divided by another one, by the number's 32 highest bits. */
+static __always_inline __u64 square_over(__u64 number, __u64 divisor)
 {
-	return a > b ? a - b : 0;
+	__u32 shift = number >> 32 ? bit_length(number >> 32) : 0;
+	__u64 top = number >> (shift & 63);
+	__u64 quotient = divisor ? top * top / divisor : 0;
+
+	shift *= 2;
+	if (shift && quotient >> ((64 - shift) & 63))
+		return ~0ULL;
+	return quotient << (shift & 63);
 }
 
-/* The highest bits of a number, rounded, and how many are below them. */
-static __always_inline __u32 rounded(__u32 mantissa_bits, __u64 number, __u32 *shift)
+/* A number divided by another one, in parts of 2^-16; of one of 2^47 or more in whole numbers. */
+static __always_inline __s64 ratio(__u64 number, __u64 divisor)
 {
-	__u64 half;
+	__u64 quotient;
 
-	*shift = 0;
-	if (!(number >> (mantissa_bits & 31)))
-		return number;
-	*shift = less(bit_length(number), mantissa_bits) & 63;
-	half = 1ULL << ((*shift - 1) & 63);
-	/* Saturates, as 64 bits do not hold the sum. */
-	number = number + half < number ? ~0ULL : number + half;
-	return number >> *shift;
-}
-
-static __always_inline __u64 square(__u32 mantissa_bits, __u32 number)
-{
-	__u32 shift;
-	__u64 top = rounded(mantissa_bits, number, &shift);
-	__u64 whole = top << shift;
-
-	/* A number was rounded up to 2^32. */
-	return whole >> 32 ? ~0ULL : whole * whole;
-}
-
-static __always_inline __u32 logarithm(const struct model *model, __u64 number)
-{
-	__u32 shift, top = rounded(model->mantissa_bits, number, &shift);
-
-	if (top >= MANTISSAS_MAX)
+	if (!divisor)
 		return 0;
-	return model->logarithms[top] + (shift << LOG_BITS);
-}
-
-/* The square of a number divided by another one. */
-static __always_inline __u64 square_over(const struct model *model, __u64 number, __u64 divisor)
-{
-	__u32 bits, below, whole, at;
-	__u64 power;
-
-	if (!number || !divisor)
-		return 0;
-	bits = less(2 * logarithm(model, number), logarithm(model, divisor));
-	below = (LOG_BITS - model->mantissa_bits) & 15;
-	bits += 1U << below >> 1;
-	whole = bits >> LOG_BITS;
-	at = (bits & ((1 << LOG_BITS) - 1)) >> below;
-	if (at >= MANTISSAS_MAX)
-		return 0;
-	power = model->powers[at];
-	if (whole < POWER_BITS)
-		return power >> (POWER_BITS - whole);
-	if (whole - POWER_BITS <= 32)
-		return power << (whole - POWER_BITS);
-	return ~0ULL;
+	if (!(number >> (63 - RATIO_BITS)))
+		return (number << RATIO_BITS) / divisor;
+	quotient = number / divisor;
+	if (quotient >> (63 - RATIO_BITS))
+		return 0x7fffffffffffffff;
+	return quotient << RATIO_BITS;
 }

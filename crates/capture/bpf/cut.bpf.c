@@ -20,20 +20,12 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-struct value {
-	__s64 value;
-	/* Of a ratio the range of its divisor. */
-	__u16 range;
-	__u16 shift;
-	__u32 unused;
-};
-
 /* What a packet needs beyond the stack. */
 struct scratch {
 	struct headers headers;
 	struct options options;
 	struct sums sums[KEYS_ROOM];
-	struct value values[VALUES_LEN];
+	__s64 values[VALUES_LEN];
 	__u64 weights[CLASSES_MAX];
 	__u32 leaves[TREES_AT_ONCE];
 	__u32 unused;
@@ -110,15 +102,6 @@ static __always_inline struct model *model_of(__u32 at)
 	return bpf_map_lookup_elem(&MODELS, &at);
 }
 
-static __always_inline struct bucket *bucket_of(const struct control *control, __u32 key,
-						__u32 layer, __u64 hash)
-{
-	__u32 place = (key * control->layers + layer) * (control->mask + 1) +
-		      ((__u32)(hash >> 32) & control->mask);
-
-	return bpf_map_lookup_elem(&BUCKETS, &place);
-}
-
 /* The sums of a packet's key, its own included. */
 static __always_inline int observe(const struct control *control, __u32 key,
 				   struct arrival *packet, struct sums *found)
@@ -126,39 +109,35 @@ static __always_inline int observe(const struct control *control, __u32 key,
 	__u64 hash = packet->hash;
 
 	for (__u32 layer = 0; layer < LAYERS_MAX; layer++) {
+		enum taking taking;
 		struct bucket *bucket;
+		__u32 place;
 
 		if (layer >= control->layers)
 			break;
-		bucket = bucket_of(control, key, layer, hash);
+		place = (key * control->layers + layer) * (control->mask + 1) +
+			((__u32)(hash >> 32) & control->mask);
+		bucket = bpf_map_lookup_elem(&BUCKETS, &place);
 		if (!bucket)
 			break;
-		if (bucket_take(bucket, packet, layer + 1 == control->layers, found))
+		taking = bucket_take(bucket, packet, layer + 1 == control->layers, found);
+		if (taking == TAKEN)
 			return 1;
+		if (taking == NOT_HELD)
+			break;
 		hash = mixed(hash);
 	}
 	count(COUNT_REFUSED, 1);
 	return 0;
 }
 
-static __always_inline void put(struct value *values, __u32 at, __s64 value)
+static __always_inline void put(__s64 *values, __u32 at, __s64 value)
 {
-	values[at & (VALUES_LEN - 1)].value = value;
-}
-
-static __always_inline void put_ratio(const struct model *model, struct value *values, __u32 at,
-				      __u64 value, __u32 divisor)
-{
-	struct value *place = &values[at & (VALUES_LEN - 1)];
-	__u32 shift = divisor >> KEY_BITS ? less(bit_length(divisor), KEY_BITS) : 0;
-
-	place->value = value > 0x7fffffffffffffff ? 0x7fffffffffffffff : value;
-	place->range = model->ranges[divisor >> (shift & 31) & (RANGES_LEN - 1)];
-	place->shift = shift;
+	values[at & (VALUES_LEN - 1)] = value;
 }
 
 /* Columns of the packet alone, in the order of `features::PacketColumn`. */
-static __always_inline void put_own(const struct headers *headers, struct value *values)
+static __always_inline void put_own(const struct headers *headers, __s64 *values)
 {
 	__s32 one = headers->source_port, other = headers->destination_port;
 	__s32 flags = headers->tcp_flags;
@@ -189,57 +168,45 @@ static __always_inline void put_own(const struct headers *headers, struct value 
 	put(values, at++, 0);
 }
 
-/* Of a spread the variance times its count. */
-static __always_inline __u64 moment(const struct model *model, const struct spread *spread,
-				    __u32 number)
+/* The variance of so many numbers. */
+static __always_inline __s64 variance(const struct spread *spread, __u32 number)
 {
 	__u64 distance = spread->sum < 0 ? -spread->sum : spread->sum;
 	__u64 of_mean;
 
 	if (!spread->squares)
 		return 0;
-	of_mean = square_over(model, distance, number);
-	return spread->squares > of_mean ? spread->squares - of_mean : 0;
+	of_mean = square_over(distance, number);
+	return spread->squares > of_mean ? ratio(spread->squares - of_mean, number) : 0;
 }
 
 /* Columns of a key, in the order of `features::SumColumn`. */
 static __always_inline void put_sums(const struct model *model, __u32 key, const struct sums *sums,
-				     int is_back, struct value *values)
+				     int is_back, __s64 *values)
 {
 	__u32 at = OWN_COLUMNS + key * KEY_COLUMNS;
+	__u32 ratios = model->ratios >> (RATIO_KINDS * key);
 	__u32 gaps = sums->packets - 1;
 	__u64 gap_sum = sums->last_ns - sums->first_ns;
-	__u32 variances = model->variances >> (2 * key);
 
 	put(values, at++, sums->packets);
 	put(values, at++, is_back ? sums->packets - sums->marked : sums->marked);
 	put(values, at++, sums->size_sum);
 	put(values, at++, sums->size_max);
 	put(values, at++, sums->size_min);
-	put_ratio(model, values, at++, sums->size_sum, sums->packets);
-	put_ratio(model, values, at++,
-		  variances & 1 ? moment(model, &sums->sizes, sums->packets) : 0, sums->packets);
+	put(values, at++, ratios & SIZE_MEAN ? ratio(sums->size_sum, sums->packets) : 0);
+	put(values, at++, ratios & SIZE_VARIANCE ? variance(&sums->sizes, sums->packets) : 0);
 	put(values, at++, gap_sum);
-	if (!gaps) {
-		for (__u32 missing = 0; missing < 4; missing++)
-			put_ratio(model, values, at + missing, 0, 0), put(values, at + missing, -1);
-		return;
-	}
-	put(values, at++, sums->gap_max);
-	put(values, at++, sums->gap_min);
-	put_ratio(model, values, at++, gap_sum, gaps);
-	put_ratio(model, values, at++, variances & 2 ? moment(model, &sums->gaps, gaps) : 0, gaps);
+	put(values, at++, gaps ? sums->gap_max : -1);
+	put(values, at++, gaps ? sums->gap_min : -1);
+	put(values, at++, !gaps ? -1 : ratios & GAP_MEAN ? ratio(gap_sum, gaps) : 0);
+	put(values, at++, !gaps ? -1 : ratios & GAP_VARIANCE ? variance(&sums->gaps, gaps) : 0);
 }
 
-static __always_inline void put_missing(struct value *values, __u32 key)
+static __always_inline void put_missing(__s64 *values, __u32 key)
 {
-	for (__u32 column = 0; column < KEY_COLUMNS; column++) {
-		struct value *value =
-			&values[(OWN_COLUMNS + key * KEY_COLUMNS + column) & (VALUES_LEN - 1)];
-
-		value->value = -1;
-		value->range = value->shift = 0;
-	}
+	for (__u32 column = 0; column < KEY_COLUMNS; column++)
+		put(values, OWN_COLUMNS + key * KEY_COLUMNS + column, -1);
 }
 
 /* Whether a number is less than another, without a branch: which way a packet goes in a tree is
@@ -253,15 +220,11 @@ static __always_inline __u32 is_less(__s64 one, __s64 other)
 }
 
 /* The next node of a packet in a tree. */
-static __always_inline __u32 child(const struct model *model, const struct value *values, __u32 at)
+static __always_inline __u32 child(const struct model *model, const __s64 *values, __u32 at)
 {
 	const struct node *node = &model->nodes[at & (NODES_MAX - 1)];
-	const struct value *value = &values[node->column & (VALUES_LEN - 1)];
-	__s64 limit = node->limit, of_ratio = -(__s64)node->is_ratio;
-	__s64 product = model->products[(limit + value->range) & of_ratio & (PRODUCTS_MAX - 1)];
 
-	limit ^= (limit ^ product) & of_ratio;
-	return node->left + is_less(limit, value->value >> (value->shift & 63));
+	return node->left + is_less(node->limit, values[node->column & (VALUES_LEN - 1)]);
 }
 
 static __always_inline __u32 root(const struct forest *forest, __u32 tree)
@@ -319,7 +282,6 @@ __noinline __u32 take_sums(__u32 key, __u32 is_marked, __u64 now_ns, __u32 windo
 	sums = &scratch->sums[key];
 	packet.hash = scratch->headers.hashes[key];
 	packet.size = scratch->headers.size;
-	packet.mantissa_bits = model->mantissa_bits;
 	if (!observe(control, key, &packet, sums)) {
 		put_missing(scratch->values, key);
 		return 0;

@@ -14,10 +14,6 @@
 #define ROOTS_LEN 64
 #define DEPTH_MAX 16
 #define NODES_MAX 8192
-#define PRODUCTS_MAX 65536
-#define RANGES_LEN 65536
-#define MANTISSA_BITS_MAX 12
-#define MANTISSAS_MAX ((1 << MANTISSA_BITS_MAX) + 2)
 #define LAYERS_MAX 4
 
 /* Values of a packet: its own columns first, then those of each key. */
@@ -27,6 +23,10 @@
 /* One that is always 0: no column comes to be here. */
 #define NO_VALUE (VALUES_LEN - 1)
 
+/* Ratios of a key. */
+enum ratio { SIZE_MEAN = 1, SIZE_VARIANCE = 2, GAP_MEAN = 4, GAP_VARIANCE = 8 };
+#define RATIO_KINDS 4
+
 enum key { OF_FLOW, OF_SOURCE, OF_DESTINATION, KEYS_LEN };
 /* A power of two, so that a mask keeps within it. */
 #define KEYS_ROOM 4
@@ -35,14 +35,13 @@ enum key { OF_FLOW, OF_SOURCE, OF_DESTINATION, KEYS_LEN };
 
 /* To the left where a value is at most the limit. */
 struct node {
-	/* The threshold; of a ratio where the products of its constant begin. */
+	/* Of a ratio in the unit that ratio() has. */
 	__s64 limit;
 	/* The left child; the right one follows it. A leaf compares NO_VALUE with 0, and is its own
 	 * left child, so that trees of different depth can be walked for as long.
 	 */
 	__u32 left;
-	__u16 column;
-	__u16 is_ratio;
+	__u32 column;
 };
 
 struct forest {
@@ -55,23 +54,17 @@ struct forest {
 
 /* A classifier as `packetlog::integer` computes it. */
 struct model {
-	__u32 mantissa_bits;
 	__u32 class_count;
 	/* By enum key a bit. */
 	__u32 keys;
 	/* The key without whose sums the packet's own forest decides; KEYS_LEN for none. */
 	__u32 main;
-	/* By enum key two bits: whether a threshold is one of a variance of sizes, of gaps. */
-	__u32 variances;
-	__u32 unused;
+	/* By enum key RATIO_KINDS bits: which ratios are compared. */
+	__u32 ratios;
 	struct forest of_flow;
 	struct forest of_packet;
-	__u16 ranges[RANGES_LEN];
-	__u32 logarithms[MANTISSAS_MAX];
-	__u32 powers[MANTISSAS_MAX];
 	struct node nodes[NODES_MAX];
 	__u32 weights[NODES_MAX * CLASSES_MAX];
-	__s64 products[PRODUCTS_MAX];
 };
 
 /* How much is kept of each class. */
@@ -138,7 +131,7 @@ enum count {
 	COUNT_LONG,
 	/* There was no room in front of the frame. */
 	COUNT_NO_ROOM,
-	/* No sums: its key found no bucket. */
+	/* No sums: its key found no bucket, or another processor held it for long. */
 	COUNT_REFUSED,
 	COUNT_BYTES,
 	COUNT_CUT_BYTES,

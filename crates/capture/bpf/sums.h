@@ -9,6 +9,8 @@
 /* Gaps are squared in units of 64 ns. */
 #define GAP_SHIFT 6
 #define VOTES_TO_EVICT 8
+/* Tries to get a bucket that another processor holds, some tens of microseconds. */
+#define TRIES_MAX 1024
 
 /* Distances from a first number, and their squares, added up. */
 struct spread {
@@ -33,7 +35,10 @@ struct sums {
 };
 
 struct bucket {
-	struct bpf_spin_lock lock;
+	/* 1 while a packet is taken in: bpf_spin_lock would turn interrupts off and on again, which
+	 * takes longer than all that is done here, and protects from programs that never run in one.
+	 */
+	__u32 is_held;
 	/* The number of its window, never 0. */
 	__u32 window;
 	__u64 hash;
@@ -50,16 +55,15 @@ struct arrival {
 	__u32 window;
 	__u32 size;
 	__u32 is_marked;
-	__u32 mantissa_bits;
 };
 
-static __always_inline void spread_add(struct spread *spread, __u32 number, __u32 first,
-				       __u32 mantissa_bits)
+static __always_inline void spread_add(struct spread *spread, __u32 number, __u32 first)
 {
-	__u64 squares = square(mantissa_bits, number > first ? number - first : first - number);
+	__s64 distance = (__s64)number - (__s64)first;
+	__u64 square = (__u64)distance * (__u64)distance;
 
-	spread->sum += (__s64)number - (__s64)first;
-	spread->squares = spread->squares + squares < squares ? ~0ULL : spread->squares + squares;
+	spread->sum += distance;
+	spread->squares = spread->squares + square < square ? ~0ULL : spread->squares + square;
 }
 
 static __always_inline void sums_first(struct sums *sums, const struct arrival *packet)
@@ -87,7 +91,7 @@ static __always_inline void sums_add(struct sums *sums, const struct arrival *pa
 			sums->gap_min = gap_ns;
 		if (gap_ns > sums->gap_max)
 			sums->gap_max = gap_ns;
-		spread_add(&sums->gaps, gap, sums->gap_first, packet->mantissa_bits);
+		spread_add(&sums->gaps, gap, sums->gap_first);
 	}
 	if (now_ns > sums->last_ns)
 		sums->last_ns = now_ns;
@@ -98,7 +102,7 @@ static __always_inline void sums_add(struct sums *sums, const struct arrival *pa
 		sums->size_min = packet->size;
 	if (packet->size > sums->size_max)
 		sums->size_max = packet->size;
-	spread_add(&sums->sizes, packet->size, sums->size_first, packet->mantissa_bits);
+	spread_add(&sums->sizes, packet->size, sums->size_first);
 }
 
 static __always_inline void admit(struct bucket *bucket, const struct arrival *packet)
@@ -109,31 +113,51 @@ static __always_inline void admit(struct bucket *bucket, const struct arrival *p
 	sums_first(&bucket->sums, packet);
 }
 
-/* Takes a packet into a bucket, and gives what its key has come to; 0 where it belongs to another
+/* A holder may be kept from its processor by the host of a virtual machine: no packet waits for that
+ * as long as it may take.
+ */
+static __always_inline int bucket_hold(struct bucket *bucket)
+{
+	for (__u32 tries = 0; tries < TRIES_MAX; tries++) {
+		if (!__sync_val_compare_and_swap(&bucket->is_held, 0, 1))
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline void bucket_release(struct bucket *bucket)
+{
+	__sync_lock_test_and_set(&bucket->is_held, 0);
+}
+
+enum taking { NOT_HELD, OTHER_KEY, TAKEN };
+
+/* Takes a packet into a bucket, and gives what its key has come to, unless it belongs to another
  * key. In the last layer such a packet votes for its key.
  */
-static __always_inline int bucket_take(struct bucket *bucket, const struct arrival *packet,
-				       int is_last, struct sums *found)
+static __always_inline enum taking bucket_take(struct bucket *bucket, const struct arrival *packet,
+					       int is_last, struct sums *found)
 {
-	int is_taken = 1;
+	enum taking taking = TAKEN;
 
-	bpf_spin_lock(&bucket->lock);
+	if (!bucket_hold(bucket))
+		return NOT_HELD;
 	if (bucket->window != packet->window) {
 		admit(bucket, packet);
 	} else if (bucket->hash == packet->hash) {
 		sums_add(&bucket->sums, packet);
 	} else {
-		is_taken = 0;
+		taking = OTHER_KEY;
 		if (is_last) {
 			bucket->votes += 1;
 			if (bucket->votes >= (__u64)bucket->sums.packets * VOTES_TO_EVICT) {
 				admit(bucket, packet);
-				is_taken = 1;
+				taking = TAKEN;
 			}
 		}
 	}
-	if (is_taken)
+	if (taking == TAKEN)
 		*found = bucket->sums;
-	bpf_spin_unlock(&bucket->lock);
-	return is_taken;
+	bucket_release(bucket);
+	return taking;
 }

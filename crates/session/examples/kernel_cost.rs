@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("wanted: kernel_cost MODEL CAPTURE".into());
     };
     let model = read_model(Path::new(model))?.model;
-    let integer = IntegerModel::new(&model, IntegerOptions::default())?;
+    let integer = IntegerModel::new(&model, IntegerOptions::Kernel)?;
     let tables = integer.for_kernel()?;
     let model = CutModel {
         bytes: &tables.bytes,

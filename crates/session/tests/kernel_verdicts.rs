@@ -35,7 +35,7 @@ fn may_load() -> bool {
 }
 
 fn cutter(model: &Model) -> PacketCutter {
-    let integer = IntegerModel::new(model, IntegerOptions::default()).unwrap();
+    let integer = IntegerModel::new(model, IntegerOptions::Kernel).unwrap();
     let kernel = integer.for_kernel().unwrap();
     let model = CutModel {
         bytes: &kernel.bytes,
@@ -94,7 +94,7 @@ fn judged(classifier: &mut IntegerClassifier, frame: &Frame) -> PacketVerdict {
 
 /// Frames that the program judged, and others.
 fn compared(model: &Model, frames: &[Frame]) -> (usize, usize) {
-    let integer = IntegerModel::new(model, IntegerOptions::default()).unwrap();
+    let integer = IntegerModel::new(model, IntegerOptions::Kernel).unwrap();
     let mut classifier = IntegerClassifier::new(Arc::new(integer), SEED);
     let mut cutter = cutter(model);
     let (mut judged_frames, mut others) = (0, 0);

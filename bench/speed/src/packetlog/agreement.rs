@@ -31,7 +31,7 @@ pub(crate) struct AgreementArguments {
     packets: usize,
 }
 
-/// Prints a line of JSON for each capture and kind of tables.
+/// Prints a line of JSON for each capture and kind of arithmetic.
 pub(crate) fn run(arguments: &AgreementArguments) -> Result<(), Failure> {
     let name = arguments.model.display();
     let text = std::fs::read(&arguments.model).map_err(|error| format!("{name}: {error}"))?;
@@ -41,10 +41,11 @@ pub(crate) fn run(arguments: &AgreementArguments) -> Result<(), Failure> {
         let trace = path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into());
         for &mantissa_bits in &arguments.mantissa_bits {
             for &product_error in &arguments.product_error {
-                let options = IntegerOptions { product_error, mantissa_bits };
+                let options = IntegerOptions::Switch { product_error, mantissa_bits };
                 compare(&trace, &mut frames, &model, options)?;
             }
         }
+        compare(&trace, &mut frames, &model, IntegerOptions::Kernel)?;
     }
     Ok(())
 }
@@ -82,11 +83,16 @@ fn compare(
             counted.integer_marked += u64::from(found.class > 0);
         }
     }
-    let IntegerOptions { product_error, mantissa_bits } = options;
+    let arithmetic = match options {
+        IntegerOptions::Kernel => String::from(r#""kernel":true"#),
+        IntegerOptions::Switch { product_error, mantissa_bits } => {
+            format!(r#""product_error":{product_error},"mantissa_bits":{mantissa_bits}"#)
+        }
+    };
     let Counted { packets, same, marked, integer_marked, .. } = counted;
     let of_all = |part: u64| part as f64 / packets.max(1) as f64;
     print(&format!(
-        r#"{{"figure":"packetlog-agreement","trace":"{trace}","product_error":{product_error},"mantissa_bits":{mantissa_bits},"packets":{packets},"agreement":{:.6},"marked":{:.6},"integer_marked":{:.6},"forest_bytes":{},"product_bytes":{},"constants":{},"square_bytes":{}}}"#,
+        r#"{{"figure":"packetlog-agreement","trace":"{trace}",{arithmetic},"packets":{packets},"agreement":{:.6},"marked":{:.6},"integer_marked":{:.6},"forest_bytes":{},"product_bytes":{},"constants":{},"square_bytes":{}}}"#,
         of_all(same),
         of_all(marked),
         of_all(integer_marked),

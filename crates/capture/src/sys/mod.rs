@@ -9,6 +9,8 @@ pub mod gso_limit;
 #[cfg(target_os = "linux")]
 pub mod interfaces;
 pub mod interruptible;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub mod large_blocks;
 pub mod libpcap;
 pub mod mapping;
 #[cfg(target_os = "linux")]

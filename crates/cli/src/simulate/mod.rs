@@ -33,8 +33,7 @@ fn of_captures(
     settings: SimulationSettings,
     show: Show,
 ) -> Result<Status, Failure> {
-    let integer = arguments.integer.then(Default::default);
-    let simulator = Simulator::new(settings, model(&arguments.model)?, integer)?;
+    let simulator = Simulator::new(settings, model(&arguments.model)?, arguments.integer)?;
     // What is simulated twice of the same packets is the same twice.
     let seed = arguments.input.seed.or(Some(1));
     let input = &InputArguments { seed, ..arguments.input.clone() };

@@ -4,20 +4,20 @@ use std::collections::HashMap;
 
 use model::NumericForest;
 
-use super::tables::{RangePlace, Ranges, is_at_most};
+use super::tables::{RATIO_BITS, RangePlace, Ranges, is_at_most};
 
 /// Leaves' probabilities in units of 2⁻²⁴, so that those of all trees add up in 64 bits.
 const WEIGHT_ONE: f64 = 16_777_216.0;
 
 /// A node without a row in the table of products.
-pub(super) const NO_ROW: u32 = u32::MAX;
+const NO_ROW: u32 = u32::MAX;
 
 /// A value of a packet's column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IntegerValue {
-    /// The number; of a ratio what is divided.
+    /// The number; of a ratio the quotient, or what is to be divided.
     pub value: i64,
-    /// Of a ratio the range of what it is divided by.
+    /// Of the latter the range of what it is divided by.
     pub divisor: RangePlace,
 }
 
@@ -26,7 +26,7 @@ pub struct IntegerValue {
 pub(super) struct Node {
     pub(super) threshold: i64,
     /// The constant's row in the table of products, if it is a ratio that is compared.
-    pub(super) row: u32,
+    row: u32,
     /// The left child, itself in a leaf; the right one follows it.
     pub(super) left: u32,
     pub(super) column: u16,
@@ -37,7 +37,7 @@ pub(super) struct Node {
 pub struct Products {
     ranges: Ranges,
     rows: HashMap<u64, u32>,
-    pub(super) products: Vec<i64>,
+    products: Vec<i64>,
 }
 
 /// Trees of one forest.
@@ -93,20 +93,24 @@ impl Products {
 
 impl IntegerForest {
     /// A forest over columns of which some are ratios, each with the square of the unit that its
-    /// thresholds have.
+    /// thresholds have. Ratios are compared by products; without a table of them they are
+    /// [quotients](super::tables::ratio).
     pub(super) fn new(
         forest: &NumericForest,
         ratio_unit: impl Fn(usize) -> Option<f64>,
-        products: &mut Products,
+        mut products: Option<&mut Products>,
     ) -> Self {
         let nodes = forest.nodes().enumerate().map(|(at, node)| {
             let is_leaf = node.left as usize == at;
             let unit = if is_leaf { None } else { ratio_unit(node.column) };
-            let threshold = if is_leaf { i64::MAX } else { largest_at_most(node.threshold) };
+            let of_one = unit.map_or(1.0, |unit| unit / f64::from(1 << RATIO_BITS));
+            let threshold =
+                if is_leaf { i64::MAX } else { largest_at_most(node.threshold, of_one) };
             let constant = unit.map(|unit| f64::from(node.threshold) / unit);
+            let row = constant.zip(products.as_mut()).map(|(constant, all)| all.row(constant));
             Node {
                 threshold,
-                row: constant.map_or(NO_ROW, |constant| products.row(constant)),
+                row: row.unwrap_or(NO_ROW),
                 left: node.left,
                 column: u16::try_from(node.column).unwrap_or(u16::MAX),
             }
@@ -139,7 +143,7 @@ impl IntegerForest {
     pub fn class(
         &self,
         values: &[IntegerValue],
-        products: &Products,
+        products: Option<&Products>,
         sums: &mut [u64],
     ) -> (u16, u64) {
         sums.fill(0);
@@ -148,10 +152,9 @@ impl IntegerForest {
             for _ in 0..depth {
                 let Some(node) = self.nodes.get(at) else { break };
                 let value = values.get(usize::from(node.column)).copied().unwrap_or_default();
-                let is_left = if node.row == NO_ROW {
-                    value.value <= node.threshold
-                } else {
-                    is_at_most(value.value, value.divisor, products.of(node.row))
+                let is_left = match products.filter(|_| node.row != NO_ROW) {
+                    None => value.value <= node.threshold,
+                    Some(all) => is_at_most(value.value, value.divisor, all.of(node.row)),
                 };
                 at = node.left as usize + usize::from(!is_left);
             }
@@ -168,21 +171,23 @@ impl IntegerForest {
     }
 }
 
-/// The largest whole number that is at most this one when it is a float of 32 bits: a value that
-/// is compared there was rounded, so it may be larger than the threshold.
+/// The largest number of units, of this size, that is at most the threshold when it is a float of
+/// 32 bits: a value that is compared there was rounded, so it may be larger than the threshold. A
+/// missing value is −1 in any unit.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-fn largest_at_most(threshold: f32) -> i64 {
+fn largest_at_most(threshold: f32, of_one: f64) -> i64 {
     // Beyond what any value is.
     if threshold < -1.0 {
         return -2;
     }
+    let is_at_most = |units: i64| (units as f64 * of_one) as f32 <= threshold;
     let (mut least, mut beyond) = (-1_i64, i64::MAX);
-    if beyond as f32 <= threshold {
-        return beyond;
+    if threshold < 0.0 || is_at_most(beyond) {
+        return if threshold < 0.0 { least } else { beyond };
     }
     while beyond.abs_diff(least) > 1 {
         let middle = least.midpoint(beyond);
-        if middle as f32 <= threshold {
+        if is_at_most(middle) {
             least = middle;
         } else {
             beyond = middle;
@@ -203,14 +208,18 @@ mod tests {
             threshold in -3.0f32..1e12, near in -70_000i64..70_000,
         ) {
             let value = (threshold as i64 + near).max(-1);
-            let is_left = value <= largest_at_most(threshold);
+            let is_left = value <= largest_at_most(threshold, 1.0);
             prop_assert_eq!(is_left, value as f32 <= threshold);
         }
     }
 
     #[test]
     fn no_threshold_overflows() {
-        assert_eq!(largest_at_most(f32::MAX), i64::MAX);
-        assert_eq!((largest_at_most(-0.5), largest_at_most(-7.0)), (-1, -2));
+        for of_one in [1.0, 1.0 / 65_536.0, 0.062_5] {
+            assert_eq!(largest_at_most(f32::MAX, of_one), i64::MAX);
+            let below_zero = [-0.5, -7.0].map(|threshold| largest_at_most(threshold, of_one));
+            assert_eq!(below_zero, [-1, -2]);
+            assert_eq!(largest_at_most(0.0, of_one), 0);
+        }
     }
 }

@@ -1,12 +1,11 @@
 //! A model as the program in the kernel reads it: `struct model` of `crates/capture/bpf/cut.h`.
 //!
 //! The tables are those of user space, number by number; only places differ. Columns have fixed
-//! ones, nodes and leaves of both forests lie behind each other, and the range of a number of 16
-//! bits is looked up in place of being searched for.
+//! ones, and nodes and leaves of both forests lie behind each other.
 
 use packet::Span;
 
-use super::forest::{IntegerForest, NO_ROW};
+use super::forest::IntegerForest;
 use super::{IntegerError, IntegerModel};
 use crate::features::{Column, Key, SumColumn};
 
@@ -19,24 +18,16 @@ const DEPTH_MAX: u32 = 16;
 const NODES_MAX: usize = 8_192;
 /// A leaf without weights, in place of trees that are not there.
 const NO_TREE: u32 = NODES_MAX as u32 - 1;
-const PRODUCTS_MAX: usize = 65_536;
-const RANGES_LEN: u32 = 65_536;
-const MANTISSAS_MAX: usize = (1 << 12) + 2;
 const LAYERS_MAX: usize = 4;
 /// Columns of a packet alone come first, then those of each key.
 const OWN_COLUMNS: usize = 32;
 const KEY_COLUMNS: usize = 16;
 /// The place of a value that is always 0, which leaves compare with 0.
-const NO_VALUE: u16 = 127;
+const NO_VALUE: u32 = 127;
 
 /// Bytes of a model.
-pub const MODEL_LEN: usize = 24
-    + 2 * (8 + 4 * ROOTS_LEN)
-    + 2 * RANGES_LEN as usize
-    + 2 * 4 * MANTISSAS_MAX
-    + 16 * NODES_MAX
-    + 4 * NODES_MAX * CLASSES_MAX
-    + 8 * PRODUCTS_MAX;
+pub const MODEL_LEN: usize =
+    16 + 2 * (8 + 4 * ROOTS_LEN) + 16 * NODES_MAX + 4 * NODES_MAX * CLASSES_MAX;
 
 /// What a program in the kernel needs to classify as this model does.
 #[derive(Clone, Debug)]
@@ -55,7 +46,7 @@ impl IntegerModel {
     /// The same model for the kernel.
     ///
     /// # Errors
-    /// [`IntegerError`], where it is larger than the program's tables.
+    /// [`IntegerError`], where it is larger than the program's tables, or a switch's.
     pub fn for_kernel(&self) -> Result<KernelModel, IntegerError> {
         self.check_size()?;
         let options = &self.options;
@@ -64,16 +55,10 @@ impl IntegerModel {
         let main = options.main_key().map_or(Key::COUNT as u32, |key| key as u32);
         let mut image = Image(Vec::with_capacity(MODEL_LEN));
         let classes = u32::try_from(self.class_count).unwrap_or(u32::MAX);
-        image.words([self.squares.mantissa_bits, classes, keys, main, self.variances(), 0]);
+        image.words([classes, keys, main, self.ratios()]);
         let behind = self.flow.node_count();
         image.trees(&self.flow, 0);
         image.trees(&self.packet, behind);
-        let ranges = self.products.ranges();
-        (0..RANGES_LEN).for_each(|at| image.put(ranges.place(at.into()).index.to_ne_bytes()));
-        for table in [&self.squares.logarithms, &self.squares.powers] {
-            image.words(table.iter().copied());
-            image.fill(4 * MANTISSAS_MAX.saturating_sub(table.len()));
-        }
         self.put_nodes(&mut image);
         for forest in [&self.flow, &self.packet] {
             for weights in forest.weights.chunks(self.class_count) {
@@ -83,8 +68,6 @@ impl IntegerModel {
         }
         let nodes = behind + self.packet.node_count();
         image.fill(4 * CLASSES_MAX * (NODES_MAX - nodes));
-        self.products.products.iter().for_each(|product| image.put(product.to_ne_bytes()));
-        image.fill(8 * (PRODUCTS_MAX - self.products.products.len()));
         Ok(KernelModel {
             bytes: image.0,
             layers: options.layers,
@@ -94,6 +77,10 @@ impl IntegerModel {
     }
 
     fn check_size(&self) -> Result<(), IntegerError> {
+        if self.products.is_some() {
+            let cause = "tables of a switch; the program in the kernel multiplies and divides";
+            return Err(IntegerError { cause: String::from(cause) });
+        }
         let nodes = self.flow.node_count() + self.packet.node_count();
         let trees = self.flow.trees.len().max(self.packet.trees.len());
         let all = self.flow.trees.iter().chain(&self.packet.trees);
@@ -103,7 +90,6 @@ impl IntegerModel {
             ("trees of a forest", trees, TREES_MAX),
             ("levels of a tree", depth, DEPTH_MAX as usize),
             ("nodes", nodes, NO_TREE as usize),
-            ("products", self.products.products.len(), PRODUCTS_MAX),
             ("layers of a sketch", self.options.layers, LAYERS_MAX),
         ];
         match limits.into_iter().find(|(_, seen, most)| seen > most) {
@@ -114,18 +100,25 @@ impl IntegerModel {
         }
     }
 
-    /// Of each key two bits: whether a variance of sizes, and one of gaps, is compared.
-    fn variances(&self) -> u32 {
+    /// Of each key four bits: whether means and variances of sizes and gaps are compared.
+    fn ratios(&self) -> u32 {
         let bit = |column: &Column| match *column {
-            Column::Of(key, SumColumn::SizeVariance) => 1 << (2 * key as u32),
-            Column::Of(key, SumColumn::GapVariance) => 2 << (2 * key as u32),
+            Column::Of(key, column) => {
+                let bit = match column {
+                    SumColumn::SizeMean => 1,
+                    SumColumn::SizeVariance => 2,
+                    SumColumn::GapMean => 4,
+                    SumColumn::GapVariance => 8,
+                    _ => 0,
+                };
+                bit << (4 * key as u32)
+            }
             _ => 0,
         };
         self.columns.iter().map(bit).fold(0, |bits, bit| bits | bit)
     }
 
     fn put_nodes(&self, image: &mut Image) {
-        let range_count = i64::try_from(self.products.ranges().len()).unwrap_or(i64::MAX);
         let mut behind = 0;
         for forest in [&self.flow, &self.packet] {
             for (at, node) in forest.nodes.iter().enumerate() {
@@ -133,13 +126,8 @@ impl IntegerModel {
                     image.leaf(node.left + behind);
                     continue;
                 }
-                let is_ratio = node.row != NO_ROW;
-                let row = i64::from(node.row).saturating_mul(range_count);
                 let column = self.columns.get(usize::from(node.column)).copied();
-                image.put(if is_ratio { row } else { node.threshold }.to_ne_bytes());
-                image.words([node.left + behind]);
-                image.put(column.map_or(0, place_of).to_ne_bytes());
-                image.put(u16::from(is_ratio).to_ne_bytes());
+                image.node(node.threshold, node.left + behind, column.map_or(0, place_of));
             }
             behind += u32::try_from(forest.node_count()).unwrap_or(u32::MAX);
         }
@@ -149,14 +137,14 @@ impl IntegerModel {
 }
 
 /// Where the program puts a column's value.
-fn place_of(column: Column) -> u16 {
+fn place_of(column: Column) -> u32 {
     let place = match column {
         Column::Packet(column) => column as usize,
         Column::Of(key, column) => OWN_COLUMNS + key as usize * KEY_COLUMNS + column as usize,
         // A model with states is refused.
         Column::State(_) => 0,
     };
-    u16::try_from(place).unwrap_or(0)
+    u32::try_from(place).unwrap_or(0)
 }
 
 /// Bytes as C lays them out, in the order of this host.
@@ -175,11 +163,13 @@ impl Image {
         self.0.resize(self.0.len() + len, 0);
     }
 
+    fn node(&mut self, threshold: i64, left: u32, place: u32) {
+        self.put(threshold.to_ne_bytes());
+        self.words([left, place]);
+    }
+
     fn leaf(&mut self, at: u32) {
-        self.put(0_i64.to_ne_bytes());
-        self.words([at]);
-        self.put(NO_VALUE.to_ne_bytes());
-        self.put(0_u16.to_ne_bytes());
+        self.node(0, at, NO_VALUE);
     }
 
     fn trees(&mut self, forest: &IntegerForest, behind: usize) {

@@ -1,11 +1,11 @@
 //! Features and forests in the arithmetic of a switch or of a program in the kernel: whole numbers,
-//! shifts, additions and lookups in tables, without division, floats or loops without a bound.
+//! without floats or loops without a bound.
 //!
-//! Tables are made from a trained [`Model`] when it is read. What is looked up per packet, in
+//! Tables are made from a trained [`Model`] when it is read. What is done per packet, in
 //! [`tables`], [`sums`], [`sketch`] and [`forest`], is what such a program does with the same
-//! tables: sizes, counts and gaps are exact, means are compared by products within a relative error
-//! of [`IntegerOptions::product_error`], variances are made of approximate squares. States of
-//! connections are not among the columns.
+//! tables. Sizes, counts and gaps are exact. [`IntegerOptions`] says what is done with means and
+//! variances: a switch neither multiplies nor divides. States of connections are not among the
+//! columns.
 
 pub mod forest;
 pub mod kernel;
@@ -32,24 +32,48 @@ use crate::pipeline::Judge;
 use forest::{IntegerForest, IntegerValue, Products};
 use sketch::{IntegerPacket, IntegerSketch};
 use sums::{GAP_SHIFT, IntegerSums};
-use tables::{MANTISSA_BITS, PRODUCT_ERROR_MAX, PRODUCT_ERROR_MIN, Ranges, Squares};
+use tables::{
+    MANTISSA_BITS, PRODUCT_ERROR_MAX, PRODUCT_ERROR_MIN, Ranges, RoundedSquares, Squares,
+};
 
 /// Missing, as [`MISSING`] is among floats.
 #[allow(clippy::cast_possible_truncation)]
 const NONE: i64 = MISSING as i64;
 
-/// How exact tables are, and so how large.
+/// What is done with means and variances.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct IntegerOptions {
-    /// The relative error of products at most.
-    pub product_error: f64,
-    /// Bits by which squares are looked up.
-    pub mantissa_bits: u32,
+pub enum IntegerOptions {
+    /// As a switch does, by tables, which are the larger the more exact they are.
+    Switch {
+        /// The relative error of products at most.
+        product_error: f64,
+        /// Bits by which squares are looked up.
+        mantissa_bits: u32,
+    },
+    /// As the program in the kernel does, by multiplications and divisions of 64 bits.
+    Kernel,
 }
 
-impl Default for IntegerOptions {
-    fn default() -> Self {
-        Self { product_error: 0.01, mantissa_bits: 10 }
+impl IntegerOptions {
+    /// Of a switch: nearly all verdicts are those of floats.
+    pub const SWITCH: Self = Self::Switch { product_error: 0.01, mantissa_bits: 10 };
+
+    /// The tables that it takes, of no product yet.
+    fn tables(self) -> Result<(Option<Products>, Squares), IntegerError> {
+        let refused = |cause| Err(IntegerError { cause });
+        let Self::Switch { product_error, mantissa_bits } = self else {
+            return Ok((None, Squares::Exact));
+        };
+        if !(PRODUCT_ERROR_MIN..=PRODUCT_ERROR_MAX).contains(&product_error) {
+            return refused(format!(
+                "product error {product_error}; wanted: {PRODUCT_ERROR_MIN} to {PRODUCT_ERROR_MAX}"
+            ));
+        }
+        if !MANTISSA_BITS.contains(&mantissa_bits) {
+            return refused(format!("{mantissa_bits} bits of a square; wanted: 4 to 12"));
+        }
+        let squares = Squares::Rounded(RoundedSquares::new(mantissa_bits));
+        Ok((Some(Products::new(Ranges::new(product_error))), squares))
     }
 }
 
@@ -75,7 +99,8 @@ pub struct IntegerModel {
     class_count: usize,
     flow: IntegerForest,
     packet: IntegerForest,
-    products: Products,
+    /// Of the constants that ratios are compared with, where these are not divided.
+    products: Option<Products>,
     squares: Squares,
 }
 
@@ -100,15 +125,7 @@ impl IntegerModel {
     /// range.
     pub fn new(model: &Model, options: IntegerOptions) -> Result<Self, IntegerError> {
         let refused = |cause| Err(IntegerError { cause });
-        let IntegerOptions { product_error, mantissa_bits } = options;
-        if !(PRODUCT_ERROR_MIN..=PRODUCT_ERROR_MAX).contains(&product_error) {
-            return refused(format!(
-                "product error {product_error}; wanted: {PRODUCT_ERROR_MIN} to {PRODUCT_ERROR_MAX}"
-            ));
-        }
-        if !MANTISSA_BITS.contains(&mantissa_bits) {
-            return refused(format!("{mantissa_bits} bits of a square; wanted: 4 to 12"));
-        }
+        let (mut products, squares) = options.tables()?;
         if model.options().source == crate::features::CounterStore::Exact {
             return refused(String::from("features.source: \"exact\"; wanted: \"sketch\""));
         }
@@ -124,10 +141,9 @@ impl IntegerModel {
                  packet, trained with --reuse-flows 0",
             ));
         }
-        let mut products = Products::new(Ranges::new(product_error));
         let unit = |at: usize| model.columns().get(at).copied().and_then(ratio_unit);
-        let flow = IntegerForest::new(model.flow_forest(), unit, &mut products);
-        let packet = IntegerForest::new(model.packet_forest(), unit, &mut products);
+        let flow = IntegerForest::new(model.flow_forest(), unit, products.as_mut());
+        let packet = IntegerForest::new(model.packet_forest(), unit, products.as_mut());
         Ok(Self {
             options: model.options().clone(),
             columns: model.columns().to_vec(),
@@ -135,7 +151,7 @@ impl IntegerModel {
             flow,
             packet,
             products,
-            squares: Squares::new(mantissa_bits),
+            squares,
         })
     }
 
@@ -161,8 +177,8 @@ impl IntegerModel {
     pub fn sizes(&self) -> TableSizes {
         TableSizes {
             forest_bytes: self.flow.size_bytes() + self.packet.size_bytes(),
-            product_bytes: self.products.size_bytes(),
-            constants: self.products.row_count(),
+            product_bytes: self.products.as_ref().map_or(0, Products::size_bytes),
+            constants: self.products.as_ref().map_or(0, Products::row_count),
             square_bytes: self.squares.size_bytes(),
         }
     }
@@ -191,12 +207,15 @@ impl IntegerModel {
         if is_of_gaps(column) && sums.gaps() == 0 {
             return missing;
         }
-        let ranges = self.products.ranges();
-        let ratio = |value: i64, divisor: u32| IntegerValue {
-            value,
-            divisor: ranges.place(divisor.into()),
+        let ratio = |value: u64, divisor: u32| match &self.products {
+            Some(products) => {
+                IntegerValue { divisor: products.ranges().place(divisor.into()), ..plain(value) }
+            }
+            None => {
+                let value = tables::ratio(value, divisor.into());
+                IntegerValue { value, ..IntegerValue::default() }
+            }
         };
-        let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         match column {
             SumColumn::Packets => plain(sums.packets.into()),
             SumColumn::Marked if is_back && key == Key::Flow => {
@@ -206,12 +225,12 @@ impl IntegerModel {
             SumColumn::SizeSum => plain(sums.size_sum),
             SumColumn::SizeMax => plain(sums.size_max.into()),
             SumColumn::SizeMin => plain(sums.size_min.into()),
-            SumColumn::SizeMean => ratio(whole(sums.size_sum), sums.packets),
+            SumColumn::SizeMean => ratio(sums.size_sum, sums.packets),
             SumColumn::SizeVariance => ratio(sums.size_moment(&self.squares), sums.packets),
             SumColumn::GapSum => plain(sums.gap_sum()),
             SumColumn::GapMax => plain(sums.gap_max),
             SumColumn::GapMin => plain(sums.gap_min),
-            SumColumn::GapMean => ratio(whole(sums.gap_sum()), sums.gaps()),
+            SumColumn::GapMean => ratio(sums.gap_sum(), sums.gaps()),
             SumColumn::GapVariance => ratio(sums.gap_moment(&self.squares), sums.gaps()),
         }
     }
@@ -336,7 +355,7 @@ impl IntegerClassifier {
             let is_held = main.is_some_and(|key| sums[key as usize].is_some());
             let (basis, forest) =
                 if is_held { (Basis::Flow, &model.flow) } else { (Basis::Packet, &model.packet) };
-            let (class, weight) = forest.class(values, &model.products, weights);
+            let (class, weight) = forest.class(values, model.products.as_ref(), weights);
             let all: u64 = weights.iter().sum();
             // For display alone: nothing is decided by it.
             let confidence = weight as f32 / all.max(1) as f32;

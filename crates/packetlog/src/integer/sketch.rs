@@ -176,7 +176,7 @@ mod tests {
             packets in prop::collection::vec((0u64..20, 0i64..3_000_000, 40u32..1_500), 1..300),
         ) {
             let window = Span::from_ns(10_000_000);
-            let squares = Squares::new(10);
+            let squares = Squares::Exact;
             let mut ours = IntegerSketch::new(2, 1 << 16, window);
             let mut other = Sketch::new(SketchOptions { window, ..SketchOptions::default() });
             let mut now = 0;
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_key_without_a_bucket_is_refused_until_its_votes_are_enough() {
-        let squares = Squares::new(10);
+        let squares = Squares::Exact;
         let mut sketch = IntegerSketch::new(1, 1, Span::from_ns(1_000));
         assert!(sketch.observe(&packet(1, 0, 60), &squares).is_some());
         for _ in 1..VOTES_TO_EVICT {

@@ -53,9 +53,8 @@ impl Spread {
 
     /// The variance of so many numbers times their count.
     #[inline]
-    fn moment(self, count: u32, squares: &Squares) -> i64 {
-        let of_mean = squares.over(self.sum.unsigned_abs(), count.into());
-        i64::try_from(self.squares.saturating_sub(of_mean)).unwrap_or(i64::MAX)
+    fn moment(self, count: u32, squares: &Squares) -> u64 {
+        self.squares.saturating_sub(squares.over(self.sum.unsigned_abs(), count.into()))
     }
 }
 
@@ -131,14 +130,14 @@ impl IntegerSums {
     /// The variance of sizes times the number of packets.
     #[inline]
     #[must_use]
-    pub fn size_moment(&self, squares: &Squares) -> i64 {
+    pub fn size_moment(&self, squares: &Squares) -> u64 {
         self.sizes.moment(self.packets, squares)
     }
 
     /// The variance of gaps, in units of 64 ns, times the number of gaps.
     #[inline]
     #[must_use]
-    pub fn gap_moment(&self, squares: &Squares) -> i64 {
+    pub fn gap_moment(&self, squares: &Squares) -> u64 {
         self.gaps.moment(self.gaps(), squares)
     }
 }
@@ -148,7 +147,13 @@ mod tests {
     use engine::sums::PacketSums;
     use proptest::prelude::*;
 
+    use super::super::tables::{MANTISSA_BITS, RoundedSquares};
     use super::*;
+
+    /// Of so many bits, or exact.
+    fn squares(mantissa_bits: Option<u32>) -> Squares {
+        mantissa_bits.map_or(Squares::Exact, |bits| Squares::Rounded(RoundedSquares::new(bits)))
+    }
 
     /// The same packets in both.
     fn both(packets: &[(u32, u64)], squares: &Squares) -> (IntegerSums, PacketSums) {
@@ -174,9 +179,9 @@ mod tests {
         #[test]
         fn sums_are_exact_and_moments_within_their_error_of_the_spread(
             packets in prop::collection::vec((0u32..70_000, 0u64..4_000_000_000), 1..100),
-            bits in super::super::tables::MANTISSA_BITS,
+            bits in prop::option::of(MANTISSA_BITS),
         ) {
-            let squares = Squares::new(bits);
+            let squares = squares(bits);
             let (sums, exact) = both(&packets, &squares);
             prop_assert_eq!(
                 (sums.packets, sums.marked, sums.size_sum, sums.size_min, sums.size_max),
@@ -187,8 +192,10 @@ mod tests {
                 prop_assert_eq!((sums.gap_min, sums.gap_max), (exact.gap_min, exact.gap_max));
             }
             // The squares' error and that of the quotient, which is at most the spread.
-            let error = 2f64.powi(1 - bits as i32) + 2f64.powi(2 - bits as i32);
-            let error = error + 2f64.powi(-2 * bits as i32);
+            let error = bits.map_or(2f64.powi(-29), |bits| {
+                let bits = bits as i32;
+                2f64.powi(1 - bits) + 2f64.powi(2 - bits) + 2f64.powi(-2 * bits)
+            });
             let sizes: Vec<f64> = packets.iter().map(|packet| f64::from(packet.0)).collect();
             let moment = exact.size_variance() * f64::from(exact.packets);
             let off = (sums.size_moment(&squares) as f64 - moment).abs();
@@ -205,8 +212,8 @@ mod tests {
     #[test]
     fn packets_that_are_alike_have_no_variance_with_any_table() {
         let packets = [(1_460, 10_000); 40];
-        for bits in super::super::tables::MANTISSA_BITS {
-            let squares = Squares::new(bits);
+        for bits in std::iter::once(None).chain(MANTISSA_BITS.map(Some)) {
+            let squares = squares(bits);
             let (sums, _) = both(&packets, &squares);
             assert_eq!((sums.size_moment(&squares), sums.gap_moment(&squares)), (0, 0));
         }

@@ -1,7 +1,8 @@
-//! Products, squares and quotients from tables: shifts, additions and lookups with fixed bounds.
+//! Products, squares and quotients: from tables, by shifts, additions and lookups with fixed bounds,
+//! as a switch has them, or by the multiplications and divisions of a processor.
 //!
-//! Tables are computed here once, in floats. Lookups use whole numbers alone, so that a program in
-//! the kernel, or a switch, can do the same with the same tables.
+//! Tables are computed here once, in floats. What is done per packet uses whole numbers of 64 bits
+//! alone.
 
 /// Significant bits of a number that is looked up: the width of a key that a switch can match.
 const KEY_BITS: u32 = 16;
@@ -17,6 +18,8 @@ pub const MANTISSA_BITS: std::ops::RangeInclusive<u32> = 4..=12;
 const LOG_BITS: u32 = 16;
 /// Bits after the point of a power of two below 2.
 const POWER_BITS: u32 = 31;
+/// Bits after the point of a [`ratio`].
+pub const RATIO_BITS: u32 = 16;
 
 /// Numbers of 16 bits in ranges, so narrow that one number stands for all of a range.
 ///
@@ -119,20 +122,83 @@ pub fn is_at_most(value: i64, place: RangePlace, products: &[i64]) -> bool {
     value >> place.shift <= product
 }
 
+/// Squares, and squares divided by a number.
+#[derive(Clone, Debug)]
+pub enum Squares {
+    /// Multiplied and divided.
+    Exact,
+    /// Looked up.
+    Rounded(RoundedSquares),
+}
+
+impl Squares {
+    /// Bytes of the tables.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        match self {
+            Self::Exact => 0,
+            Self::Rounded(tables) => tables.size_bytes(),
+        }
+    }
+
+    /// The square of a number.
+    #[inline]
+    #[must_use]
+    pub fn of(&self, number: u32) -> u64 {
+        match self {
+            Self::Exact => u64::from(number) * u64::from(number),
+            Self::Rounded(tables) => tables.of(number),
+        }
+    }
+
+    /// The square of one number divided by another; both 1 at least, else 0.
+    #[inline]
+    #[must_use]
+    pub fn over(&self, number: u64, divisor: u64) -> u64 {
+        match self {
+            Self::Exact => square_over(number, divisor),
+            Self::Rounded(tables) => tables.over(number, divisor),
+        }
+    }
+}
+
+/// As the program in the kernel divides, which has 64 bits: of a number of more than 32 by its 32
+/// highest. By a divisor of 32 bits a quotient is at most 2⁻²⁹ off by ratio, and 1 for being rounded
+/// down.
+fn square_over(number: u64, divisor: u64) -> u64 {
+    let shift = (u64::BITS - number.leading_zeros()).saturating_sub(u32::BITS);
+    let top = number >> shift;
+    let quotient = (top * top).checked_div(divisor).unwrap_or(0);
+    let is_within = quotient.leading_zeros() >= 2 * shift;
+    if is_within { quotient << (2 * shift) } else { u64::MAX }
+}
+
+/// A ratio in parts of 2⁻¹⁶, rounded down; of a value of 2⁴⁷ or more in whole numbers. What it is
+/// divided by is 1 at least.
+#[inline]
+#[must_use]
+pub fn ratio(value: u64, divisor: u64) -> i64 {
+    let is_small = value >> (i64::BITS - 1 - RATIO_BITS) == 0;
+    let (above, below) = if is_small { (RATIO_BITS, 0) } else { (0, RATIO_BITS) };
+    let whole = (value << above).checked_div(divisor).unwrap_or(0);
+    let ratio = if whole >> (i64::BITS - 1 - below) == 0 { whole << below } else { u64::MAX };
+    i64::try_from(ratio).unwrap_or(i64::MAX)
+}
+
 /// Squares, and squares divided by a number, of the highest bits of numbers.
 ///
 /// Tofino's math unit, which NetBeacon squares with, looks up 4 bits. A number is rounded to its
 /// `mantissa_bits` highest bits, so a square is at most 2^(1 − bits) off by ratio, and a quotient
 /// 2^(2 − bits), and 1 for being rounded down.
 #[derive(Clone, Debug)]
-pub struct Squares {
-    pub(super) mantissa_bits: u32,
+pub struct RoundedSquares {
+    mantissa_bits: u32,
     squares: Vec<u32>,
-    pub(super) logarithms: Vec<u32>,
-    pub(super) powers: Vec<u32>,
+    logarithms: Vec<u32>,
+    powers: Vec<u32>,
 }
 
-impl Squares {
+impl RoundedSquares {
     /// By so many bits, within [`MANTISSA_BITS`].
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -149,9 +215,7 @@ impl Squares {
         }
     }
 
-    /// Bytes of the tables.
-    #[must_use]
-    pub fn size_bytes(&self) -> usize {
+    fn size_bytes(&self) -> usize {
         let entries = self.squares.len() + self.logarithms.len() + self.powers.len();
         entries * size_of::<u32>()
     }
@@ -165,20 +229,16 @@ impl Squares {
         ((number.saturating_add(half) >> shift) as usize, shift)
     }
 
-    /// The square of a number.
     #[inline]
-    #[must_use]
-    pub fn of(&self, number: u32) -> u64 {
+    fn of(&self, number: u32) -> u64 {
         let (top, shift) = self.rounded(number.into());
         // At most 2³², whose square does not fit.
         let square = u128::from(self.squares.get(top).copied().unwrap_or(0)) << (2 * shift);
         u64::try_from(square).unwrap_or(u64::MAX)
     }
 
-    /// The square of one number divided by another; both 1 at least, else 0.
     #[inline]
-    #[must_use]
-    pub fn over(&self, number: u64, divisor: u64) -> u64 {
+    fn over(&self, number: u64, divisor: u64) -> u64 {
         if number == 0 || divisor == 0 {
             return 0;
         }
@@ -257,7 +317,8 @@ mod tests {
         #[test]
         fn a_square_is_within_its_error(number: u32, bits in MANTISSA_BITS) {
             let exact = f64::from(number).powi(2);
-            let off = (Squares::new(bits).of(number) as f64 - exact).abs();
+            prop_assert!((Squares::Exact.of(number) as f64 - exact).abs() <= exact * 1e-15);
+            let off = (RoundedSquares::new(bits).of(number) as f64 - exact).abs();
             // The square of the rounding error on top of twice the error.
             let bound = 2f64.powi(1 - bits as i32) + 2f64.powi(-2 * bits as i32);
             prop_assert!(off <= exact * bound, "{off} {exact}");
@@ -269,8 +330,30 @@ mod tests {
         ) {
             let exact = (number as f64).powi(2) / divisor as f64;
             prop_assume!(exact < 1e19);
-            let off = (Squares::new(bits).over(number, divisor) as f64 - exact).abs();
+            let off = (Squares::Exact.over(number, divisor) as f64 - exact).abs();
+            prop_assert!(off <= exact * 2f64.powi(-29) + 1.0, "{off} {exact}");
+            let off = (RoundedSquares::new(bits).over(number, divisor) as f64 - exact).abs();
             prop_assert!(off <= exact * 2f64.powi(2 - bits as i32) + 1.0, "{off} {exact}");
         }
+
+        #[test]
+        fn a_ratio_is_rounded_down(value: u64, bits in 0u32..64, divisor in 1u64..1 << 32) {
+            let value = value >> bits;
+            let exact = value as f64 / divisor as f64;
+            let found = ratio(value, divisor) as f64 / f64::from(1 << RATIO_BITS);
+            prop_assume!(exact < 2f64.powi(46));
+            let error = if value < 1 << 47 { 1.0 / f64::from(1 << RATIO_BITS) } else { 1.0 };
+            prop_assert!(found <= exact * (1.0 + 1e-15) && exact - found <= error + exact * 1e-15);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_the_largest_number() {
+        assert_eq!(ratio(u64::MAX, 1), i64::MAX);
+        assert_eq!(ratio((1 << 47) - 1, 1), ((1 << 47) - 1) << RATIO_BITS);
+        assert_eq!(Squares::Exact.over(u64::MAX, 1), u64::MAX);
+        assert_eq!((Squares::Exact.over(3, 0), Squares::Exact.over(0, 3)), (0, 0));
+        assert_eq!(Squares::Exact.over(1 << 40, 1 << 20), 1 << 60);
+        assert_eq!(Squares::Exact.over(1 << 40, 1 << 16), u64::MAX);
     }
 }

@@ -105,8 +105,23 @@ fn judged(judge: &mut dyn Judge, packets: &[Packet]) -> Vec<PacketVerdict> {
 
 const SEED: HashSeed = HashSeed::new(5);
 
+/// Relative errors of products and of squares at most; the rest is that of floats of 32 bits.
+fn errors(options: IntegerOptions) -> (f64, f64) {
+    match options {
+        IntegerOptions::Switch { product_error, mantissa_bits } => {
+            (product_error + 1e-5, 7.0 * 2f64.powi(-(mantissa_bits as i32)))
+        }
+        IntegerOptions::Kernel => (1e-5, 1e-6),
+    }
+}
+
 /// A ratio of each packet's key in floats, and how far that in whole numbers may be off.
-fn values(ratio: usize, options: &FeatureOptions, packets: &[Packet]) -> Vec<(f64, f64)> {
+fn values(
+    ratio: usize,
+    error: f64,
+    options: &FeatureOptions,
+    packets: &[Packet],
+) -> Vec<(f64, f64)> {
     let [max, min] = RANGES[ratio];
     let columns = [RATIOS[ratio], max, min].map(|name| Column::named(name, options).unwrap());
     let (bytes, records) = records(packets);
@@ -116,8 +131,7 @@ fn values(ratio: usize, options: &FeatureOptions, packets: &[Packet]) -> Vec<(f6
         found.extend((0..rows.len()).map(|at| {
             let row: Vec<f64> = rows.row(at).map(f64::from).collect();
             let (value, range) = (row[0], row[1] - row[2]);
-            // Squares and quotients by mantissas, as in `sums`; distances are at most the range.
-            let error = 7.0 * 2f64.powi(-(IntegerOptions::default().mantissa_bits as i32));
+            // As in `sums`; distances are at most the range.
             // Gaps are in units of 64 ns.
             let unit = if max.contains("gap") { 64.0 } else { 1.0 };
             match ratio % 2 {
@@ -129,11 +143,15 @@ fn values(ratio: usize, options: &FeatureOptions, packets: &[Packet]) -> Vec<(f6
     found
 }
 
-fn both(model: Model, packets: &[Packet]) -> [Vec<PacketVerdict>; 2] {
-    let integer = IntegerModel::new(&model, IntegerOptions::default()).unwrap();
+fn both(model: Model, options: IntegerOptions, packets: &[Packet]) -> [Vec<PacketVerdict>; 2] {
+    let integer = IntegerModel::new(&model, options).unwrap();
     let mut exact = Classifier::new(Arc::new(model), SEED);
     let mut integer = IntegerClassifier::new(Arc::new(integer), SEED);
     [judged(&mut exact, packets), judged(&mut integer, packets)]
+}
+
+fn options() -> impl Strategy<Value = IntegerOptions> {
+    prop_oneof![Just(IntegerOptions::SWITCH), Just(IntegerOptions::Kernel)]
 }
 
 proptest! {
@@ -143,10 +161,11 @@ proptest! {
     #[test]
     fn without_ratios_every_verdict_is_that_of_user_space(
         packets in packets(), at in prop::collection::vec(0.0f64..1.0, PLAIN.len()),
+        options in options(),
     ) {
         let scales = [20.0, 20_000.0, 5_000_000.0, 5.0, 1_400.0];
         let thresholds: Vec<f64> = at.iter().zip(scales).map(|(at, scale)| at * scale).collect();
-        let [exact, integer] = both(model(&PLAIN, &thresholds, ""), &packets);
+        let [exact, integer] = both(model(&PLAIN, &thresholds, ""), options, &packets);
         // Confidences differ in their last bits.
         let decided = |all: &[PacketVerdict]| {
             all.iter().map(|one| (one.class, one.basis, one.flow)).collect::<Vec<_>>()
@@ -157,14 +176,15 @@ proptest! {
     #[test]
     fn with_ratios_verdicts_differ_only_near_a_threshold(
         packets in packets(), at in 0.05f64..1.0, ratio in 0usize..RATIOS.len(),
+        options in options(),
     ) {
         let threshold = at * [1_400.0, 500_000.0, 2_000_000.0, 1e12][ratio];
         let column = [RATIOS[ratio]];
-        let [exact, integer] = both(model(&column, &[threshold], ""), &packets);
-        let values = values(ratio, model(&column, &[threshold], "").options(), &packets);
+        let [exact, integer] = both(model(&column, &[threshold], ""), options, &packets);
+        let (error, of_squares) = errors(options);
+        let read = model(&column, &[threshold], "");
+        let values = values(ratio, of_squares, read.options(), &packets);
         prop_assert_eq!(values.len(), packets.len());
-        // Of the product with the threshold; the rest is that of floats of 32 bits.
-        let error = IntegerOptions::default().product_error + 1e-5;
         for (at, (exact, integer)) in exact.iter().zip(&integer).enumerate() {
             prop_assert_eq!(exact.basis, integer.basis);
             let (value, off) = values[at];
@@ -179,13 +199,16 @@ fn what_only_user_space_has_is_refused_by_name() {
     let refused = |model: &Model, options| {
         IntegerModel::new(model, options).map(|_| ()).unwrap_err().to_string()
     };
-    let usual = IntegerOptions::default();
+    let usual = IntegerOptions::SWITCH;
     let fine = model(&PLAIN, &[1.0; 5], "");
     let reuse = r#","verdict_reuse":{"flows":65536,"growth_percent":12}"#;
     assert!(refused(&model(&PLAIN, &[1.0; 5], reuse), usual).contains("--reuse-flows 0"));
-    let options = IntegerOptions { product_error: 0.5, ..usual };
+    let options = IntegerOptions::Switch { product_error: 0.5, mantissa_bits: 10 };
     assert!(refused(&fine, options).contains("0.001 to 0.25"));
-    assert!(refused(&fine, IntegerOptions { mantissa_bits: 3, ..usual }).contains("4 to 12"));
+    let options = IntegerOptions::Switch { product_error: 0.01, mantissa_bits: 3 };
+    assert!(refused(&fine, options).contains("4 to 12"));
+    let of_a_switch = IntegerModel::new(&fine, usual).unwrap().for_kernel().unwrap_err();
+    assert!(of_a_switch.to_string().contains("multiplies and divides"));
     let ships = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/packetlog/model.json");
     let ships = Model::parse(&std::fs::read(ships).unwrap()).unwrap();
     assert!(refused(&ships, usual).contains("`flow_handshake` is made of states"));
@@ -195,7 +218,7 @@ fn what_only_user_space_has_is_refused_by_name() {
 fn tables_have_a_row_of_products_for_each_constant_of_a_ratio() {
     let sizes = |columns: &[&str]| {
         let model = model(columns, &[7.0; 5][..columns.len()], "");
-        IntegerModel::new(&model, IntegerOptions::default()).unwrap().sizes()
+        IntegerModel::new(&model, IntegerOptions::SWITCH).unwrap().sizes()
     };
     assert_eq!(sizes(&PLAIN).constants, 0);
     // Means are compared with 7, the variance of gaps with 7 in other units.

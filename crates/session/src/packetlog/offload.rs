@@ -84,7 +84,7 @@ impl Offload {
 
 /// The model for what the program leaves alone, and its tables for the program.
 fn for_kernel(model: &Model) -> Result<(Arc<IntegerModel>, KernelModel), IntegerError> {
-    let integer = IntegerModel::new(model, IntegerOptions::default())?;
+    let integer = IntegerModel::new(model, IntegerOptions::Kernel)?;
     let tables = integer.for_kernel()?;
     Ok((Arc::new(integer), tables))
 }

@@ -205,18 +205,19 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Checks that the modes fit the model, and that it can be computed in whole numbers where that
-    /// is asked for.
+    /// Checks that the modes fit the model, and that a switch can compute it in whole numbers where
+    /// that is asked for.
     ///
     /// # Errors
     /// [`LogError::Usage`]
     pub fn new(
         settings: SimulationSettings,
         model: PacketModel,
-        integer: Option<IntegerOptions>,
+        is_integer: bool,
     ) -> Result<Self, LogError> {
         switches(&settings.modes, model.model.classes())?;
-        let integer = integer.map(|options| IntegerModel::new(&model.model, options)).transpose();
+        let tables = || IntegerModel::new(&model.model, IntegerOptions::SWITCH);
+        let integer = is_integer.then(tables).transpose();
         let integer = integer
             .map_err(|error| LogError::usage(format_args!("--integer with this model: {error}")))?;
         Ok(Self { settings, model, integer: integer.map(Arc::new) })
