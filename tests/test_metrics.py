@@ -177,9 +177,9 @@ def test_logs_and_latencies_agree_with_what_is_printed(all_on: tuple[Scrape, str
     classes = numbers(said, r"^packetlog: (\w+): (\d+) packets of (\d+) stored")
     assert classes
     for name, in_log, seen in classes:
-        assert scraped.sum("wirelens_packetlog_class_packets_seen_total", **{"class": name}) == int(
-            seen
-        )
+        for what in ("judged", "seen"):
+            counter = f"wirelens_packetlog_class_packets_{what}_total"
+            assert scraped.sum(counter, **{"class": name}) == int(seen)
         assert scraped.sum("wirelens_packetlog_class_packets_kept_total", **{"class": name}) == int(
             in_log
         )

@@ -134,7 +134,7 @@ def test_merged_and_unmerged_traffic_is_marked_at_the_same_rate(
 
 
 # On a busy machine the share that is marked is above its bound now and then.
-@pytest.mark.flaky(reruns=2, only_rerun=["AssertionError"])
+@pytest.mark.flaky(reruns=5, only_rerun=["AssertionError"])
 @pytest.mark.testbed
 def test_live_traffic_is_marked_alike_with_offloads_on_and_off() -> None:
     if os.geteuid() != 0:

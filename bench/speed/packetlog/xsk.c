@@ -1,5 +1,6 @@
 // Reads what comes in on an interface and does nothing with it, through an AF_XDP socket or through
-// an AF_PACKET ring: `xsk INTERFACE xdp|xdp-naps|xdp-skb|ring RING_KIB`, until it is interrupted. One rx queue.
+// an AF_PACKET ring: `xsk INTERFACE xdp|xdp-naps|xdp-skb|ring RING_KIB [BYTES]`, until it is
+// interrupted. One rx queue. With BYTES a program truncates frames before either has them.
 //
 // Both look at the first bytes of each frame, wait in poll() and have the same memory. What it
 // counted is printed at the end. bench/speed/packetlog/xsk.py builds and runs it.
@@ -53,16 +54,25 @@ static int bpf(enum bpf_cmd command, union bpf_attr *attr) {
     return (int)syscall(SYS_bpf, command, attr, sizeof *attr);
 }
 
-// Sends what comes on queue 0 to the socket, everything else up the stack.
-static void redirect(int interface, int socket, unsigned mode) {
-    union bpf_attr map = {.map_type = BPF_MAP_TYPE_XSKMAP, .key_size = 4, .value_size = 4,
-                          .max_entries = 1};
-    int map_fd = checked(bpf(BPF_MAP_CREATE, &map), "a map of sockets");
-    uint32_t key = 0, value = (uint32_t)socket;
-    union bpf_attr put = {.map_fd = (uint32_t)map_fd, .key = (uintptr_t)&key,
-                          .value = (uintptr_t)&value};
-    checked(bpf(BPF_MAP_UPDATE_ELEM, &put), "the socket into its map");
-    struct bpf_insn program[] = {
+static uint32_t kept; // Bytes of a frame; 0 for all.
+
+// Truncates frames; then those of queue 0 go to the socket, if there is one, others up the stack.
+static void attach(int interface, int map_fd, unsigned mode) {
+    struct bpf_insn truncate[] = {
+        {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = 6, .src_reg = 1},
+        {.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 3, .src_reg = 6,
+         .off = offsetof(struct xdp_md, data_end)},
+        {.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 4, .src_reg = 6,
+         .off = offsetof(struct xdp_md, data)},
+        {.code = BPF_ALU64 | BPF_SUB | BPF_X, .dst_reg = 3, .src_reg = 4},
+        {.code = BPF_JMP | BPF_JLE | BPF_K, .dst_reg = 3, .imm = (int32_t)kept, .off = 4},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 2, .imm = (int32_t)kept},
+        {.code = BPF_ALU64 | BPF_SUB | BPF_X, .dst_reg = 2, .src_reg = 3},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = 1, .src_reg = 6},
+        {.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_xdp_adjust_tail},
+        {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = 1, .src_reg = 6},
+    };
+    struct bpf_insn redirect[] = {
         {.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 2, .src_reg = 1,
          .off = offsetof(struct xdp_md, rx_queue_index)},
         {.code = BPF_LD | BPF_DW | BPF_IMM, .dst_reg = 1, .src_reg = BPF_PSEUDO_MAP_FD,
@@ -72,14 +82,42 @@ static void redirect(int interface, int socket, unsigned mode) {
         {.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_redirect_map},
         {.code = BPF_JMP | BPF_EXIT},
     };
+    struct bpf_insn pass[] = {
+        {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = XDP_PASS},
+        {.code = BPF_JMP | BPF_EXIT},
+    };
+    struct bpf_insn program[sizeof truncate / sizeof *truncate + sizeof redirect / sizeof *redirect];
+    uint32_t count = 0;
+    if (kept) {
+        memcpy(program, truncate, sizeof truncate);
+        count = sizeof truncate / sizeof *truncate;
+    }
+    if (map_fd >= 0) {
+        memcpy(program + count, redirect, sizeof redirect);
+        count += sizeof redirect / sizeof *redirect;
+    } else {
+        memcpy(program + count, pass, sizeof pass);
+        count += sizeof pass / sizeof *pass;
+    }
     union bpf_attr load = {.prog_type = BPF_PROG_TYPE_XDP, .insns = (uintptr_t)program,
-                           .insn_cnt = sizeof program / sizeof *program,
-                           .license = (uintptr_t) "GPL", .expected_attach_type = BPF_XDP};
+                           .insn_cnt = count, .license = (uintptr_t) "GPL",
+                           .expected_attach_type = BPF_XDP};
     int program_fd = checked(bpf(BPF_PROG_LOAD, &load), "the program");
-    union bpf_attr attach = {.link_create = {.prog_fd = (uint32_t)program_fd,
-                                             .target_ifindex = (uint32_t)interface,
-                                             .attach_type = BPF_XDP, .flags = mode}};
-    checked(bpf(BPF_LINK_CREATE, &attach), "the program on the interface");
+    union bpf_attr link = {.link_create = {.prog_fd = (uint32_t)program_fd,
+                                           .target_ifindex = (uint32_t)interface,
+                                           .attach_type = BPF_XDP, .flags = mode}};
+    checked(bpf(BPF_LINK_CREATE, &link), "the program on the interface");
+}
+
+static int map_of(int socket) {
+    union bpf_attr map = {.map_type = BPF_MAP_TYPE_XSKMAP, .key_size = 4, .value_size = 4,
+                          .max_entries = 1};
+    int map_fd = checked(bpf(BPF_MAP_CREATE, &map), "a map of sockets");
+    uint32_t key = 0, value = (uint32_t)socket;
+    union bpf_attr put = {.map_fd = (uint32_t)map_fd, .key = (uintptr_t)&key,
+                          .value = (uintptr_t)&value};
+    checked(bpf(BPF_MAP_UPDATE_ELEM, &put), "the socket into its map");
+    return map_fd;
 }
 
 struct ring {
@@ -128,7 +166,7 @@ static void read_xdp(const char *name, int interface, size_t size, const char *h
     struct sockaddr_xdp address = {.sxdp_family = AF_XDP, .sxdp_ifindex = (uint32_t)interface,
                                    .sxdp_flags = XDP_COPY};
     checked(bind(fd, (struct sockaddr *)&address, sizeof address), "the socket to its queue");
-    redirect(interface, fd, mode);
+    attach(interface, map_of(fd), mode);
     listening(name);
     uint64_t packets = 0;
     uint32_t next = 0, filled = count;
@@ -170,6 +208,7 @@ static void read_ring(const char *name, int interface, size_t size) {
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL),
                                   .sll_ifindex = interface};
     checked(bind(fd, (struct sockaddr *)&address, sizeof address), "the socket to its interface");
+    if (kept) attach(interface, -1, XDP_FLAGS_DRV_MODE);
     listening(name);
     uint64_t packets = 0;
     struct pollfd waits = {.fd = fd, .events = POLLIN};
@@ -197,10 +236,11 @@ static void read_ring(const char *name, int interface, size_t size) {
 }
 
 int main(int count, char **words) {
-    if (count != 4) {
-        fprintf(stderr, "xsk: give INTERFACE xdp|xdp-naps|xdp-skb|ring RING_KIB\n");
+    if (count != 4 && count != 5) {
+        fprintf(stderr, "xsk: give INTERFACE xdp|xdp-naps|xdp-skb|ring RING_KIB [BYTES]\n");
         return 2;
     }
+    if (count == 5) kept = (uint32_t)atol(words[4]);
     struct sigaction action = {.sa_handler = end};
     sigaction(SIGINT, &action, NULL);
     int interface = (int)if_nametoindex(words[1]);

@@ -39,7 +39,12 @@ RECEIVERS = {
     "AF_XDP": "xdp",
     "AF_XDP, 1 ms naps": "xdp-naps",
     "AF_XDP, generic": "xdp-skb",
+    "AF_PACKET ring, truncated": "ring-cut",
+    "AF_XDP, truncated": "xdp-cut",
+    "AF_XDP, 1 ms naps, truncated": "xdp-naps-cut",
 }
+# Of a frame that is truncated: headers, and the note of the packet log's half in the kernel.
+KEPT_LEN = 112
 # The kernel takes back an AF_XDP socket some time after its process has ended.
 BETWEEN_S = 0.4
 
@@ -82,7 +87,8 @@ def generator_ns() -> int:
 def listen(how: str) -> tuple[subprocess.Popen[bytes], Path]:
     words = SCRATCH / "xsk.out"
     with words.open("wb") as out:
-        command = [PROGRAM, "wl0", how, str(RING_KIB)]
+        command = [PROGRAM, "wl0", how.removesuffix("-cut"), str(RING_KIB)]
+        command += [str(KEPT_LEN)] if how.endswith("-cut") else []
         process = subprocess.Popen(command, stdout=out, stderr=out)
     live.wait_until(lambda: "listening" in words.read_text(), f"{how} listens")
     time.sleep(0.1)
@@ -126,7 +132,9 @@ def table(runs: list[Run], facts: dict[str, object]) -> str:
         f"A veth pair, one rx queue, {RING_KIB} KiB for either. Nanoseconds of processor time a"
         " packet sent, as *receiver + what the generator and the kernel's threads take beyond"
         f" what they take when nobody listens*; medians of {facts['rounds']} rounds. Lost: sent and"
-        " not received, wherever that was. The machine is shared; loads stand in `runs.jsonl`.",
+        " not received, wherever that was. *Truncated*: a program leaves the first"
+        f" {KEPT_LEN} bytes of each frame, before either receiver has it. The machine is shared;"
+        " loads stand in `runs.jsonl`.",
     ]
     for frame_bytes in FRAME_LENS:
         rates = [rate for rate in RATES if of_case(runs, NOBODY, frame_bytes, rate)]

@@ -73,6 +73,8 @@ pub struct Tally {
     pub no_room: AtomicU64,
     /// What hindsight did, where there is any.
     pub hindsight: Mutex<Option<HindsightCounts>>,
+    /// Packets that were judged, by class: at once, while those of a log come by the block.
+    judged: Box<[AtomicU64]>,
 }
 
 /// The same at one moment.
@@ -95,6 +97,23 @@ pub struct TallyNow {
 }
 
 impl Tally {
+    fn of(class_count: usize) -> Self {
+        Self { judged: (0..class_count).map(|_| AtomicU64::new(0)).collect(), ..Self::default() }
+    }
+
+    /// Packets that were judged to be of a class.
+    #[must_use]
+    pub fn judged(&self, class: usize) -> u64 {
+        self.judged.get(class).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// Adds numbers by class, which begin again at 0.
+    fn add_judged(&self, more: &mut [u64]) {
+        for (counter, more) in self.judged.iter().zip(more) {
+            add(counter, std::mem::take(more));
+        }
+    }
+
     /// What it says now; while packets come the parts may be of neighbouring moments.
     #[must_use]
     pub fn now(&self) -> TallyNow {
@@ -111,11 +130,6 @@ impl Tally {
     }
 
     fn add(&self, more: &TallyNow) {
-        // One thread adds; others read.
-        let add = |counter: &AtomicU64, more| {
-            let sum = counter.load(Ordering::Relaxed).wrapping_add(more);
-            counter.store(sum, Ordering::Relaxed);
-        };
         add(&self.seen, more.seen);
         add(&self.seen_bytes, more.seen_bytes);
         add(&self.kept, more.kept);
@@ -126,6 +140,12 @@ impl Tally {
             *self.hindsight.lock().unwrap_or_else(PoisonError::into_inner) = more.hindsight;
         }
     }
+}
+
+/// One thread adds; others read.
+fn add(counter: &AtomicU64, more: u64) {
+    let sum = counter.load(Ordering::Relaxed).wrapping_add(more);
+    counter.store(sum, Ordering::Relaxed);
 }
 
 impl TallyNow {
@@ -174,6 +194,8 @@ pub struct Pipeline<J, K> {
     table: Arc<Table>,
     sampler: Sampler,
     judged: Vec<PacketVerdict>,
+    /// Of the batch that is judged.
+    by_class: Vec<u64>,
     hindsight: Option<Hindsight>,
 }
 
@@ -183,9 +205,11 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
         let table = switch.newer(0).unwrap_or_else(|| switch.table());
         switch.pause();
         keeper.on_mode(&table);
-        let sampler = Sampler::new(table.granularities.len(), seed);
-        let tally = Arc::default();
-        Self { judge, keeper, switch, tally, table, sampler, judged: Vec::new(), hindsight: None }
+        let class_count = table.granularities.len();
+        let sampler = Sampler::new(class_count, seed);
+        let tally = Arc::new(Tally::of(class_count));
+        let (judged, by_class) = (Vec::new(), vec![0; class_count]);
+        Self { judge, keeper, switch, tally, table, sampler, judged, by_class, hindsight: None }
     }
 
     /// Packets wait before they are kept, for marks of their flow that come later.
@@ -226,6 +250,12 @@ impl<J: Judge, K: Keeper> Pipeline<J, K> {
             self.table = table;
         }
         self.judge.judge(batch, &mut self.judged);
+        for judged in &self.judged {
+            if let Some(count) = self.by_class.get_mut(usize::from(judged.class)) {
+                *count += 1;
+            }
+        }
+        self.tally.add_judged(&mut self.by_class);
         for reason in self.judge.reasons() {
             self.keeper.explain(reason);
         }

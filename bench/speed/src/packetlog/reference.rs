@@ -51,7 +51,7 @@ impl Entry {
 /// A square by the four bits of Tofino's math unit.
 fn square(number: u32) -> u64 {
     static SQUARES: OnceLock<Squares> = OnceLock::new();
-    SQUARES.get_or_init(|| Squares::new(4)).of(number >> DROPPED_BITS) << (2 * DROPPED_BITS)
+    SQUARES.get_or_init(|| Squares::rounded(4)).of(number >> DROPPED_BITS) << (2 * DROPPED_BITS)
 }
 
 /// Every key.

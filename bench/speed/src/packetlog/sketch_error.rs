@@ -141,7 +141,7 @@ impl Rules {
         let options = SketchOptions { layers, buckets, window };
         let integer = |bits| IntegerRule {
             sketch: IntegerSketch::new(layers, buckets, window),
-            squares: Squares::new(bits),
+            squares: Squares::rounded(bits),
         };
         Self {
             ours: Sketch::new(options),

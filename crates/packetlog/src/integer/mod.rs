@@ -32,9 +32,7 @@ use crate::pipeline::Judge;
 use forest::{IntegerForest, IntegerValue, Products};
 use sketch::{IntegerPacket, IntegerSketch};
 use sums::{GAP_SHIFT, IntegerSums};
-use tables::{
-    MANTISSA_BITS, PRODUCT_ERROR_MAX, PRODUCT_ERROR_MIN, Ranges, RoundedSquares, Squares,
-};
+use tables::{MANTISSA_BITS, PRODUCT_ERROR_MAX, PRODUCT_ERROR_MIN, Ranges, Squares};
 
 /// Missing, as [`MISSING`] is among floats.
 #[allow(clippy::cast_possible_truncation)]
@@ -72,8 +70,8 @@ impl IntegerOptions {
         if !MANTISSA_BITS.contains(&mantissa_bits) {
             return refused(format!("{mantissa_bits} bits of a square; wanted: 4 to 12"));
         }
-        let squares = Squares::Rounded(RoundedSquares::new(mantissa_bits));
-        Ok((Some(Products::new(Ranges::new(product_error))), squares))
+        let products = Products::new(Ranges::new(product_error));
+        Ok((Some(products), Squares::rounded(mantissa_bits)))
     }
 }
 

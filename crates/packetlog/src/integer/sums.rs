@@ -147,12 +147,12 @@ mod tests {
     use engine::sums::PacketSums;
     use proptest::prelude::*;
 
-    use super::super::tables::{MANTISSA_BITS, RoundedSquares};
+    use super::super::tables::MANTISSA_BITS;
     use super::*;
 
     /// Of so many bits, or exact.
     fn squares(mantissa_bits: Option<u32>) -> Squares {
-        mantissa_bits.map_or(Squares::Exact, |bits| Squares::Rounded(RoundedSquares::new(bits)))
+        mantissa_bits.map_or(Squares::Exact, Squares::rounded)
     }
 
     /// The same packets in both.

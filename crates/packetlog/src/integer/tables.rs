@@ -132,6 +132,12 @@ pub enum Squares {
 }
 
 impl Squares {
+    /// Looked up by so many bits, within [`MANTISSA_BITS`].
+    #[must_use]
+    pub fn rounded(mantissa_bits: u32) -> Self {
+        Self::Rounded(RoundedSquares::new(mantissa_bits))
+    }
+
     /// Bytes of the tables.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
@@ -199,10 +205,8 @@ pub struct RoundedSquares {
 }
 
 impl RoundedSquares {
-    /// By so many bits, within [`MANTISSA_BITS`].
-    #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    pub fn new(mantissa_bits: u32) -> Self {
+    fn new(mantissa_bits: u32) -> Self {
         let mantissa_bits = mantissa_bits.clamp(*MANTISSA_BITS.start(), *MANTISSA_BITS.end());
         let numbers = 0..=1_u32 << mantissa_bits;
         let scaled = |number: f64, bits: u32| (number * f64::from(1_u32 << bits)).round() as u32;
@@ -318,7 +322,7 @@ mod tests {
         fn a_square_is_within_its_error(number: u32, bits in MANTISSA_BITS) {
             let exact = f64::from(number).powi(2);
             prop_assert!((Squares::Exact.of(number) as f64 - exact).abs() <= exact * 1e-15);
-            let off = (RoundedSquares::new(bits).of(number) as f64 - exact).abs();
+            let off = (Squares::rounded(bits).of(number) as f64 - exact).abs();
             // The square of the rounding error on top of twice the error.
             let bound = 2f64.powi(1 - bits as i32) + 2f64.powi(-2 * bits as i32);
             prop_assert!(off <= exact * bound, "{off} {exact}");
@@ -332,7 +336,7 @@ mod tests {
             prop_assume!(exact < 1e19);
             let off = (Squares::Exact.over(number, divisor) as f64 - exact).abs();
             prop_assert!(off <= exact * 2f64.powi(-29) + 1.0, "{off} {exact}");
-            let off = (RoundedSquares::new(bits).over(number, divisor) as f64 - exact).abs();
+            let off = (Squares::rounded(bits).over(number, divisor) as f64 - exact).abs();
             prop_assert!(off <= exact * 2f64.powi(2 - bits as i32) + 1.0, "{off} {exact}");
         }
 

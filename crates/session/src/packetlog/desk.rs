@@ -324,7 +324,8 @@ impl Desk {
         let of = |at: usize| rows.iter().find(|(class, ..)| usize::from(*class) == at);
         let named = self.classes.iter().enumerate().map(|(at, name)| {
             let (seen, kept) = of(at).map_or((0, 0), |&(_, seen, kept)| (seen, kept));
-            json!({"class": name, "seen": seen, "kept": kept})
+            let judged = self.tally.judged(at);
+            json!({"class": name, "judged": judged, "seen": seen, "kept": kept})
         });
         named.collect()
     }

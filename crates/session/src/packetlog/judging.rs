@@ -17,6 +17,10 @@ use super::{LogError, PacketModel};
 /// User space does, or reads what the kernel said.
 pub(super) enum Judging {
     User(Box<CalibrationJudge>),
+    #[cfg_attr(
+        not(all(target_os = "linux", feature = "tap")),
+        expect(dead_code, reason = "no program is attached without taps")
+    )]
     Kernel(Box<KernelVerdicts>, Arc<KernelHalf>),
 }
 

@@ -170,6 +170,7 @@ pub(super) fn counts(status: &Value) -> Vec<Count> {
     }
     let classes = status["classes"].as_array().map(Vec::as_slice).unwrap_or_default();
     for (what, about, key) in [
+        ("class_packets_judged", "Packets by class, as they are judged.", "judged"),
         ("class_packets_seen", "Packets by class, once their block is in the log.", "seen"),
         ("class_packets_kept", "Of these, packets in the log.", "kept"),
     ] {

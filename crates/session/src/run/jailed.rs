@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use alerts::NotifyKind;
 use capture::Input;
 use capture::live::Latency;
-use jail::{DeviceChanges, JailReport, Needs};
+use jail::{JailReport, Needs};
 use toml::Value;
 
 use super::plan::Plan;
@@ -150,17 +150,14 @@ impl RunJail {
         read_again.extend(inputs.map(captures).unwrap_or_default());
         let of_its_own = plan.applications.iter().flat_map(|one| one.ready.reads());
         read_again.extend(of_its_own.cloned());
-        let changes = DeviceChanges::None;
-        let gives_files = false;
         let needs = Needs {
             written,
             read_again,
-            gives_files,
             has_network,
             is_realtime,
             has_ring,
             has_maps,
-            changes,
+            ..Needs::default()
         };
         Self { jail, needs, quarantine: plan.run.quarantine.clone(), tell_more }
     }
