@@ -100,7 +100,7 @@ def measure(name: str, frame_bytes: int, rate: int, seconds: float, round_: int)
     process, words = listen(how) if how else (None, None)
     own = live.cpu_ns(process.pid) if process else 0
     before = (generator_ns(), deliverers_ns())
-    sent, sent_per_s = live.generate(frame_bytes, rate, seconds)
+    sent, sent_per_s, _ = live.generate(frame_bytes, rate, seconds)
     time.sleep(0.1)
     theirs = (generator_ns() - before[0], deliverers_ns() - before[1])
     received = 0

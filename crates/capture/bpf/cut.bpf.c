@@ -73,13 +73,11 @@ struct {
 	__type(value, struct counts);
 } COUNTS SEC(".maps");
 
-static __always_inline void count(enum count which, __u64 more)
+static __always_inline struct counts *counts_of(void)
 {
 	__u32 processor = bpf_get_smp_processor_id();
-	struct counts *counts = bpf_map_lookup_elem(&COUNTS, &processor);
 
-	if (counts)
-		counts->of[which & (COUNTS_ROOM - 1)] += more;
+	return bpf_map_lookup_elem(&COUNTS, &processor);
 }
 
 static __always_inline struct control *control_of(void)
@@ -106,6 +104,7 @@ static __always_inline struct model *model_of(__u32 at)
 static __always_inline int observe(const struct control *control, __u32 key,
 				   struct arrival *packet, struct sums *found)
 {
+	struct counts *counts;
 	__u64 hash = packet->hash;
 
 	for (__u32 layer = 0; layer < LAYERS_MAX; layer++) {
@@ -127,7 +126,9 @@ static __always_inline int observe(const struct control *control, __u32 key,
 			break;
 		hash = mixed(hash);
 	}
-	count(COUNT_REFUSED, 1);
+	counts = counts_of();
+	if (counts)
+		counts->of[COUNT_REFUSED] += 1;
 	return 0;
 }
 
@@ -280,7 +281,12 @@ __noinline __u32 take_sums(__u32 key, __u32 is_marked, __u64 now_ns, __u32 windo
 	asm volatile("" : "+r"(key));
 	key &= KEYS_ROOM - 1;
 	sums = &scratch->sums[key];
-	packet.hash = scratch->headers.hashes[key];
+	packet.hash = scratch->headers.flow_hash;
+	if (key != OF_FLOW) {
+		const __u64 *host = scratch->headers.hosts[key == OF_DESTINATION];
+
+		packet.hash = hash_words(control, host[0], host[1]);
+	}
 	packet.size = scratch->headers.size;
 	if (!observe(control, key, &packet, sums)) {
 		put_missing(scratch->values, key);
@@ -294,10 +300,9 @@ __noinline __u32 take_sums(__u32 key, __u32 is_marked, __u64 now_ns, __u32 windo
 /* The leaves of this tree and those behind it to which the packet comes whose values are in the
  * scratch memory.
  */
-__noinline int take_leaves(__u32 is_by_flow, __u32 tree, __u32 model_at)
+__noinline int take_leaves(struct scratch *scratch, const struct model *model, __u32 is_by_flow,
+			   __u32 tree)
 {
-	struct scratch *scratch = scratch_of();
-	struct model *model = model_of(model_at);
 	const struct forest *forest;
 	__u32 one, two, three, depth;
 
@@ -324,10 +329,8 @@ __noinline int take_leaves(__u32 is_by_flow, __u32 tree, __u32 model_at)
 /* The class of the packet whose values are in the scratch memory: that of the highest weight, of
  * several such the first.
  */
-__noinline __u32 take_class(__u32 is_by_flow, __u32 model_at)
+__noinline __u32 take_class(struct scratch *scratch, const struct model *model, __u32 is_by_flow)
 {
-	struct scratch *scratch = scratch_of();
-	struct model *model = model_of(model_at);
 	const struct forest *forest;
 	__u64 all = 0, highest = 0;
 	__u32 class = 0, class_count;
@@ -342,7 +345,7 @@ __noinline __u32 take_class(__u32 is_by_flow, __u32 model_at)
 	for (__u32 tree = 0; tree < TREES_MAX; tree += TREES_AT_ONCE) {
 		if (tree >= forest->tree_count)
 			break;
-		take_leaves(is_by_flow, tree, model_at);
+		take_leaves(scratch, model, is_by_flow, tree);
 		for (__u32 each = 0; each < CLASSES_MAX; each++) {
 			if (each >= class_count)
 				break;
@@ -365,9 +368,10 @@ __noinline __u32 take_class(__u32 is_by_flow, __u32 model_at)
 	return class;
 }
 
-static __always_inline void judge(const struct control *control, __u32 model_at,
-				  const struct headers *headers, struct note *note)
+static __always_inline void judge(const struct control *control, struct scratch *scratch,
+				  __u32 model_at, struct note *note)
 {
+	const struct headers *headers = &scratch->headers;
 	struct model *model = model_of(model_at);
 	__u64 now_ns = control->clock_ns;
 	__u32 packets[KEYS_LEN] = {};
@@ -394,7 +398,7 @@ static __always_inline void judge(const struct control *control, __u32 model_at,
 	note->is_by_flow = (model->main == OF_FLOW && packets[OF_FLOW]) ||
 			      (model->main == OF_SOURCE && packets[OF_SOURCE]) ||
 			      (model->main == OF_DESTINATION && packets[OF_DESTINATION]);
-	note->class = take_class(note->is_by_flow, model_at);
+	note->class = take_class(scratch, model, note->is_by_flow);
 }
 
 SEC("xdp")
@@ -402,6 +406,7 @@ int cut(struct xdp_md *context)
 {
 	struct control *control = control_of();
 	struct scratch *scratch = scratch_of();
+	struct counts *counts = counts_of();
 	struct note note = {};
 	struct noted *noted;
 	const __u8 *addresses;
@@ -409,16 +414,16 @@ int cut(struct xdp_md *context)
 	__u32 wire_len, kept;
 	int cause;
 
-	if (!control || !scratch)
+	if (!control || !scratch || !counts)
 		return XDP_PASS;
-	count(COUNT_SEEN, 1);
+	counts->of[COUNT_SEEN] += 1;
 	cause = take_headers(context);
 	if (cause != COUNT_JUDGED) {
-		count(cause, 1);
+		counts->of[cause & (COUNTS_ROOM - 1)] += 1;
 		return XDP_PASS;
 	}
 	table = &control->tables[control->table_at & 1];
-	judge(control, control->model_at, &scratch->headers, &note);
+	judge(control, scratch, control->model_at, &note);
 	wire_len = scratch->headers.wire_len;
 	note.secret = control->secret;
 	note.wire_len = wire_len;
@@ -429,7 +434,7 @@ int cut(struct xdp_md *context)
 	kept = kept > wire_len ? wire_len : kept + scratch->headers.payload_at;
 	kept = kept > wire_len ? wire_len : kept;
 	if (bpf_xdp_adjust_head(context, -(int)sizeof(*noted))) {
-		count(COUNT_NO_ROOM, 1);
+		counts->of[COUNT_NO_ROOM] += 1;
 		return XDP_PASS;
 	}
 	if (kept < wire_len)
@@ -443,8 +448,8 @@ int cut(struct xdp_md *context)
 	noted->type = bpf_htons(NOTE_TYPE);
 	noted->note = note;
 	noted->unused = 0;
-	count(COUNT_JUDGED, 1);
-	count(COUNT_BYTES, wire_len);
-	count(COUNT_CUT_BYTES, wire_len - kept);
+	counts->of[COUNT_JUDGED] += 1;
+	counts->of[COUNT_BYTES] += wire_len;
+	counts->of[COUNT_CUT_BYTES] += wire_len - kept;
 	return XDP_PASS;
 }

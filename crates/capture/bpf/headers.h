@@ -29,8 +29,9 @@
 #define PORT_GTPU 2152
 
 struct headers {
-	/* Of the flow and of both hosts. */
-	__u64 hashes[KEYS_ROOM];
+	/* Of the flow a hash; of both hosts what theirs are made of. */
+	__u64 flow_hash;
+	__u64 hosts[2][2];
 	__u32 is_low_to_high;
 	__u32 wire_len;
 	__u32 size;
@@ -190,7 +191,7 @@ static __always_inline enum count read_transport(const struct frame *frame,
 	return COUNT_OTHER_TRANSPORT;
 }
 
-/* packet::FlowKey and its hash, and those of the hosts. */
+/* packet::FlowKey and its hash. */
 static __always_inline void hash_ipv4(const struct control *control, const struct ipv4 *ip,
 				      struct headers *headers)
 {
@@ -202,9 +203,10 @@ static __always_inline void hash_ipv4(const struct control *control, const struc
 		     (__u64)headers->protocol << 24 | 4 << 16;
 
 	headers->is_low_to_high = one <= other;
-	headers->hashes[OF_FLOW] = hash_words(control, (low >> 16) << 32 | high >> 16, rest);
-	headers->hashes[OF_SOURCE] = hash_words(control, source, 4);
-	headers->hashes[OF_DESTINATION] = hash_words(control, destination, 4);
+	headers->flow_hash = hash_words(control, (low >> 16) << 32 | high >> 16, rest);
+	headers->hosts[0][0] = source;
+	headers->hosts[1][0] = destination;
+	headers->hosts[0][1] = headers->hosts[1][1] = 4;
 }
 
 static __always_inline __u64 half(const __be32 *address)
@@ -232,11 +234,13 @@ static __always_inline void hash_ipv6(const struct control *control, const struc
 	rest = (__u64)(is_ordered ? from : to) << 48 | (__u64)(is_ordered ? to : from) << 32 |
 	       (__u64)headers->protocol << 24 | 6 << 16;
 	headers->is_low_to_high = is_ordered;
-	headers->hashes[OF_FLOW] = hash_words(control, (is_ordered ? of_source : of_destination) ^ rest,
-					      is_ordered ? of_destination : of_source);
+	headers->flow_hash = hash_words(control, (is_ordered ? of_source : of_destination) ^ rest,
+					is_ordered ? of_destination : of_source);
 	/* Of an address alone the lower half is first. */
-	headers->hashes[OF_SOURCE] = hash_words(control, source[1], source[0]);
-	headers->hashes[OF_DESTINATION] = hash_words(control, destination[1], destination[0]);
+	headers->hosts[0][0] = source[1];
+	headers->hosts[0][1] = source[0];
+	headers->hosts[1][0] = destination[1];
+	headers->hosts[1][1] = destination[0];
 }
 
 /* COUNT_JUDGED, or why the frame's headers are left to user space. */
