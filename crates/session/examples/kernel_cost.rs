@@ -1,6 +1,6 @@
 //! What the program in the kernel that classifies packets takes for each of them, in runs of the
-//! kernel's own: `kernel_cost MODEL CAPTURE`. After each an ARP frame, which the program leaves as it
-//! is: what that takes is nearly all of it the measurement. A line of JSON, which
+//! kernel's own: `kernel_cost MODEL CAPTURE`. After each an ARP frame, which the program leaves as
+//! it is: what that takes is nearly all of it the measurement. A line of JSON, which
 //! `bench/speed/packetlog/kernel.py` keeps. Root.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 

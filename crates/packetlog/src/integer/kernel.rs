@@ -100,7 +100,7 @@ impl IntegerModel {
         }
     }
 
-    /// Of each key four bits: whether means and variances of sizes and gaps are compared.
+    /// Of each key four bits, `enum ratio`: which means and variances are compared.
     fn ratios(&self) -> u32 {
         let bit = |column: &Column| match *column {
             Column::Of(key, column) => {

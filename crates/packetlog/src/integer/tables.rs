@@ -1,5 +1,5 @@
-//! Products, squares and quotients: from tables, by shifts, additions and lookups with fixed bounds,
-//! as a switch has them, or by the multiplications and divisions of a processor.
+//! Products, squares and quotients: from tables, by shifts, additions and lookups with fixed
+//! bounds, as a switch has them, or by the multiplications and divisions of a processor.
 //!
 //! Tables are computed here once, in floats. What is done per packet uses whole numbers of 64 bits
 //! alone.
@@ -169,14 +169,15 @@ impl Squares {
 }
 
 /// As the program in the kernel divides, which has 64 bits: of a number of more than 32 by its 32
-/// highest. By a divisor of 32 bits a quotient is at most 2⁻²⁹ off by ratio, and 1 for being rounded
-/// down.
+/// highest. By a divisor of 32 bits a quotient is at most 2⁻²⁹ off by ratio, and 1 for being
+/// rounded down.
 fn square_over(number: u64, divisor: u64) -> u64 {
     let shift = (u64::BITS - number.leading_zeros()).saturating_sub(u32::BITS);
     let top = number >> shift;
     let quotient = (top * top).checked_div(divisor).unwrap_or(0);
     let is_within = quotient.leading_zeros() >= 2 * shift;
-    if is_within { quotient << (2 * shift) } else { u64::MAX }
+    // Of a quotient of 0 all bits are zeros, and none are left to shift.
+    if is_within { quotient.checked_shl(2 * shift).unwrap_or(0) } else { u64::MAX }
 }
 
 /// A ratio in parts of 2⁻¹⁶, rounded down; of a value of 2⁴⁷ or more in whole numbers. What it is
@@ -356,6 +357,7 @@ mod tests {
         assert_eq!(ratio(u64::MAX, 1), i64::MAX);
         assert_eq!(ratio((1 << 47) - 1, 1), ((1 << 47) - 1) << RATIO_BITS);
         assert_eq!(Squares::Exact.over(u64::MAX, 1), u64::MAX);
+        assert_eq!(Squares::Exact.over(u64::MAX, u64::MAX), 0);
         assert_eq!((Squares::Exact.over(3, 0), Squares::Exact.over(0, 3)), (0, 0));
         assert_eq!(Squares::Exact.over(1 << 40, 1 << 20), 1 << 60);
         assert_eq!(Squares::Exact.over(1 << 40, 1 << 16), u64::MAX);
