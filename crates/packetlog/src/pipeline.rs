@@ -73,7 +73,7 @@ pub struct Tally {
     pub no_room: AtomicU64,
     /// What hindsight did, where there is any.
     pub hindsight: Mutex<Option<HindsightCounts>>,
-    /// Packets that were judged, by class: packet by packet, while those of a log come by the block.
+    /// Packets that were judged, by class: each when it is, while those of a log come by the block.
     judged: Box<[AtomicU64]>,
 }
 
