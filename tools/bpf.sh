@@ -14,6 +14,8 @@ readonly FOLDERS=(crates/capture/bpf testbed/bpf)
 readonly SUMS=SHA256SUMS
 # Of the objects that are committed. Another version gives others, so all are built by one.
 readonly CLANG_VERSION=14.0.6
+# Sources with atomic exchanges, which the oldest instruction set does not have: Linux 5.12.
+readonly OF_V3=' cut.bpf.c '
 
 fail() {
   printf 'bpf: %s\n' "$*" >&2
@@ -26,14 +28,15 @@ contents() { find . -maxdepth 1 -name '*.h' -o -maxdepth 1 -name '*.bpf.[co]' | 
 # In the folder itself: the object keeps the names of its sources, and these must be the same
 # wherever the repository lies.
 build_here() {
-  local source object
+  local source object cpu
   rm -f -- *.bpf.o
   for source in *.bpf.c; do
     object=${source%.c}.o
     # The same object wherever the checkout lies: line information holds the path of the source.
-    # v3: atomic exchanges, and registers of 32 bits; Linux 5.12.
+    cpu=generic
+    [[ $OF_V3 != *" $source "* ]] || cpu=v3
     # clang for BPF looks for no headers of the machine, though <linux/types.h> leads there.
-    clang -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -Wno-unused-parameter \
+    clang -O2 -g -target bpf -mcpu="$cpu" -Wall -Wextra -Werror -Wno-unused-parameter \
       -ffile-prefix-map="$PWD=." \
       -I"/usr/include/$(uname -m)-linux-gnu" -c "$source" -o "$object"
     llvm-strip -g "$object"
