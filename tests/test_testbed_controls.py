@@ -24,7 +24,7 @@ from wirelens_testbed.failure import MachineError
 
 # Where the machine stands still, a trace is bent, and the law of a control does not show: it is
 # watched again. A wrong law shows in no attempt.
-pytestmark = [pytest.mark.testbed, pytest.mark.flaky(reruns=5, only_rerun=["AssertionError"])]
+pytestmark = [pytest.mark.testbed, pytest.mark.flaky(reruns=8, only_rerun=["AssertionError"])]
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 BASE_RTT_US = 20_000
