@@ -32,9 +32,9 @@ build_here() {
   rm -f -- *.bpf.o
   for source in *.bpf.c; do
     object=${source%.c}.o
-    # The same object wherever the checkout lies: line information holds the path of the source.
     cpu=generic
     [[ $OF_V3 != *" $source "* ]] || cpu=v3
+    # The same object wherever the checkout lies: line information holds the path of the source.
     # clang for BPF looks for no headers of the machine, though <linux/types.h> leads there.
     clang -O2 -g -target bpf -mcpu="$cpu" -Wall -Wextra -Werror -Wno-unused-parameter \
       -ffile-prefix-map="$PWD=." \

@@ -175,9 +175,7 @@ fn square_over(number: u64, divisor: u64) -> u64 {
     let shift = (u64::BITS - number.leading_zeros()).saturating_sub(u32::BITS);
     let top = number >> shift;
     let quotient = (top * top).checked_div(divisor).unwrap_or(0);
-    let is_within = quotient.leading_zeros() >= 2 * shift;
-    // Of a quotient of 0 all bits are zeros, and none are left to shift.
-    if is_within { quotient.checked_shl(2 * shift).unwrap_or(0) } else { u64::MAX }
+    u64::try_from(u128::from(quotient) << (2 * shift)).unwrap_or(u64::MAX)
 }
 
 /// A ratio in parts of 2⁻¹⁶, rounded down; of a value of 2⁴⁷ or more in whole numbers. What it is
@@ -186,9 +184,9 @@ fn square_over(number: u64, divisor: u64) -> u64 {
 #[must_use]
 pub fn ratio(value: u64, divisor: u64) -> i64 {
     let is_small = value >> (i64::BITS - 1 - RATIO_BITS) == 0;
-    let (above, below) = if is_small { (RATIO_BITS, 0) } else { (0, RATIO_BITS) };
-    let whole = (value << above).checked_div(divisor).unwrap_or(0);
-    let ratio = if whole >> (i64::BITS - 1 - below) == 0 { whole << below } else { u64::MAX };
+    let over = |value: u64| value.checked_div(divisor).unwrap_or(0);
+    let one = 1 << RATIO_BITS;
+    let ratio = if is_small { over(value * one) } else { over(value).saturating_mul(one) };
     i64::try_from(ratio).unwrap_or(i64::MAX)
 }
 
