@@ -23,6 +23,10 @@ use crate::write::{ColumnsCow, split, write};
 /// would otherwise have all of it written with every flush.
 const LATE_FILES_MIN: usize = 8;
 
+/// Of all bytes that may be kept, an hour with a larger part than this is neither compacted, which
+/// would hold its rows twice, nor removed as one, which would leave little.
+const HOUR_SHARE: u64 = 4;
+
 /// Of the rows that may wait, so many are written before their time.
 const FILLING: f64 = 0.5;
 
@@ -84,10 +88,13 @@ impl Keeper {
                 self.flush_table(table, is_last);
             }
         }
+        // First: what goes need not be compacted.
+        self.remove_oldest();
+        let large = self.large_hours();
         for table in &tables {
-            self.compact(table.name(), table.schema());
+            self.compact(table.name(), table.schema(), &large);
             for rollup in self.rollups_of(table).iter() {
-                self.compact(&rollup.name, rollup.schema);
+                self.compact(&rollup.name, rollup.schema, &large);
             }
         }
         self.remove_oldest();
@@ -163,8 +170,22 @@ impl Keeper {
         Ok(())
     }
 
+    /// Hours that stay in the files in which they were written.
+    fn large_hours(&self) -> BTreeSet<Hour> {
+        let mut hours: BTreeMap<Hour, u64> = BTreeMap::new();
+        for (_, file) in self.read_index().files() {
+            *hours.entry(file.hour).or_default() += file.byte_count;
+        }
+        hours.retain(|_, byte_count| self.is_large(*byte_count));
+        hours.into_keys().collect()
+    }
+
+    const fn is_large(&self, hour_bytes: u64) -> bool {
+        hour_bytes > self.keep_bytes / HOUR_SHARE
+    }
+
     /// Makes one file of the files of each hour that is over.
-    fn compact(&self, name: &str, schema: Schema) {
+    fn compact(&self, name: &str, schema: Schema, large: &BTreeSet<Hour>) {
         let mut hours: BTreeMap<Hour, Vec<StoredFile>> = BTreeMap::new();
         if let Some(table) = self.read_index().tables.get(name) {
             for file in &table.files {
@@ -173,6 +194,7 @@ impl Keeper {
         }
         // Of the newest hour more rows come.
         hours.pop_last();
+        hours.retain(|hour, _| !large.contains(hour));
         for files in hours.into_values() {
             let late = files.iter().filter(|file| file.numbers.0 == file.numbers.1).count();
             let was_compacted = late < files.len();
@@ -257,8 +279,12 @@ impl Keeper {
             let of_hour = index.files().filter(|(_, file)| file.hour == oldest);
             let mut gone: Vec<_> =
                 of_hour.map(|(name, file)| (name.to_owned(), file.clone())).collect();
-            if !is_old && oldest == newest {
-                // Of the last hour only as much as has to go.
+            let hour_bytes = gone.iter().map(|(_, file)| file.byte_count).sum();
+            // One that was compacted has a file for each table, and goes with all of them.
+            let is_compacted = gone.iter().any(|(_, file)| file.numbers.0 < file.numbers.1);
+            let is_large = self.is_large(hour_bytes) && !is_compacted;
+            if !is_old && (oldest == newest || is_large) {
+                // Only as much as has to go.
                 gone.sort_by_key(|(_, file)| file.numbers);
                 gone.truncate(1);
             } else {

@@ -142,6 +142,30 @@ fn the_oldest_hours_go_for_space() {
 }
 
 #[test]
+fn an_hour_larger_than_what_may_be_kept_goes_file_by_file() {
+    let folder = Folder::new("large");
+    let mut options = options(&folder);
+    options.keep_bytes = 60_000;
+    let run = Run::with(options, SCHEMA, TableLimits::default());
+    for start in (0..2_000).step_by(50) {
+        run.push(rows(start..start + 50, START_NS));
+        run.history.flush();
+    }
+    let before = run.history.state();
+    assert!(before.byte_count > 50_000, "{before:?}");
+    run.push(rows(2_000..2_050, START_NS + HOUR_NS));
+    run.history.flush();
+    let state = run.history.state();
+    assert!((50_000..=60_000).contains(&state.byte_count), "{state:?}");
+    assert_eq!((state.evicted_hours, state.missed), (0, 0), "{state:?}");
+    let mut newest = wanted(rows(1_950..2_000, START_NS));
+    newest.extend(wanted(rows(2_000..2_050, START_NS + HOUR_NS)));
+    let all = run.all();
+    assert!(newest.iter().all(|row| all.contains(row)), "the rows before the change of the hour");
+    assert!(folder.files_of("flows").len() > 2, "not compacted: {:?}", folder.files());
+}
+
+#[test]
 fn rows_wait_rather_than_leave_memory_before_they_are_stored() {
     let folder = Folder::new("waiting");
     let limits = TableLimits { row_count: 5_000, ..TableLimits::default() };

@@ -143,6 +143,12 @@ impl Series {
             firsts: [i64::MIN; 2],
         }
     }
+
+    /// Bytes of its files.
+    pub(super) fn bytes(&self) -> u64 {
+        let open = self.open.as_ref().map_or(0, OpenFile::bytes);
+        self.closed.iter().fold(open, |sum, file| sum.saturating_add(file.bytes))
+    }
 }
 
 /// A file of the log and what belongs to it.

@@ -8,7 +8,7 @@ use packet::Span;
 use super::files::{ClosedFile, Series, delete_files};
 use super::options::WhenFull;
 use super::state::RecorderState;
-use super::writer::Writer;
+use super::writer::{FILE_SHARE, Writer};
 use crate::cause::Cause;
 use crate::index::{ClassRow, INDEX_SUFFIX, add_rows};
 use crate::ledger::Deletion;
@@ -73,8 +73,19 @@ impl Writer {
     /// Sees to it that the log may grow by `len` bytes.
     pub(super) fn make_room(&mut self, index: usize, len: u64) -> Result<(), Cause> {
         let Some(max) = self.options.keep_bytes_max else { return Ok(()) };
-        while self.log_bytes().saturating_add(len) > max {
-            let may_overwrite = self.options.when_full == WhenFull::OverwriteUnimportant;
+        let may_overwrite = self.options.when_full == WhenFull::OverwriteUnimportant;
+        let reserve = if may_overwrite { self.reserve(max) } else { 0 };
+        loop {
+            let wanted = self.log_bytes().saturating_add(len);
+            if wanted.saturating_add(self.unused_reserve(index, reserve)) <= max {
+                return Ok(());
+            }
+            if may_overwrite && self.overwrite_beyond(index, reserve) {
+                continue;
+            }
+            if wanted <= max {
+                return Ok(());
+            }
             if !may_overwrite || !(self.overwrite_one(index) || self.overwrite_open(index)) {
                 if self.failing != Some(Cause::LogFull) {
                     let text = format!("the log has reached its maximum of {max} bytes");
@@ -84,13 +95,34 @@ impl Writer {
                 return Err(Cause::LogFull);
             }
         }
-        Ok(())
+    }
+
+    /// Bytes that each less important series may have however full the log is, so that it can
+    /// replace its oldest packets by its newest: those of a block and of what belongs to it.
+    fn reserve(&self, max: u64) -> u64 {
+        let block = self.options.chunk_len as u64;
+        let others = (self.series.len() as u64).saturating_sub(1).max(1);
+        block.saturating_add(block / 4).min(max / FILE_SHARE / others)
+    }
+
+    /// What series below `index` do not use of their reserves.
+    fn unused_reserve(&self, index: usize, reserve: u64) -> u64 {
+        let lower = self.series.iter().take(index);
+        lower.fold(0, |sum: u64, series| sum + reserve.saturating_sub(series.bytes()))
     }
 
     /// Deletes the oldest closed file of the lowest priority, at most that of the series `index`.
     pub(super) fn overwrite_one(&mut self, index: usize) -> bool {
+        self.overwrite_beyond(index, 0)
+    }
+
+    /// As [`Writer::overwrite_one`], of those below `index` only where they exceed their reserve.
+    fn overwrite_beyond(&mut self, index: usize, reserve: u64) -> bool {
         for lower in 0..=index {
             let Some(series) = self.series.get_mut(lower) else { continue };
+            if lower < index && series.bytes() <= reserve {
+                continue;
+            }
             if let Some(file) = series.closed.pop_front() {
                 self.delete(lower, &file, Deletion::Room);
                 return true;

@@ -37,7 +37,7 @@ const FILE_INTERFACE_COUNT_MAX: u32 = 60_000;
 const TRY_COUNT: u32 = 3;
 const TRY_PAUSE: Duration = Duration::from_millis(20);
 /// Of all that the log may have a file has at most this part, so that deleting one loses little.
-const FILE_SHARE: u64 = 8;
+pub(super) const FILE_SHARE: u64 = 8;
 
 /// What the thread is sent.
 #[derive(Debug)]

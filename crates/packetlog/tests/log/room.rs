@@ -79,6 +79,38 @@ fn nothing_is_overwritten_by_what_is_less_important() {
 }
 
 #[test]
+fn the_least_important_replaces_its_own_where_others_fill_the_log() {
+    for max in [1 << 20, 2 << 20] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = RecorderOptions {
+            keep_bytes_max: Some(max),
+            when_full: WhenFull::OverwriteUnimportant,
+            ..options(folder.path())
+        };
+        let (mut recorder, _) = begin(options);
+        // Of ten packets nine are scans, many times what the log may have.
+        for number in 0..40_000 {
+            let class = u16::from(number % 10 != 0);
+            let packet = Packet { class, kept_len: u32::MAX, ..Packet::numbered(number) };
+            store(&mut recorder, &packet, number);
+        }
+        assert_eq!(recorder.finish().unwrap().lost, [], "{max}");
+        assert!(bytes(folder.path()) <= max, "{}", bytes(folder.path()));
+        let there = numbers(folder.path());
+        let (benign, scans): (Vec<u32>, Vec<u32>) =
+            there.iter().copied().partition(|at| *at % 10 == 0);
+        assert_eq!((benign.last(), scans.last()), (Some(&39_990), Some(&39_999)), "{max}");
+        assert!(scans.len() > 2 * benign.len(), "{} of {}", scans.len(), benign.len());
+        assert!(is_in_a_row(&benign, 10) && scans[0] > 9_000, "{benign:?}");
+    }
+}
+
+/// Whether each is so much more than the one before.
+fn is_in_a_row(numbers: &[u32], step: u32) -> bool {
+    numbers.windows(2).all(|pair| pair[1] == pair[0] + step)
+}
+
+#[test]
 fn a_small_log_of_one_class_keeps_its_newest_packets_and_its_maximum() {
     for max in [200 << 10, 272 << 10, 400 << 10] {
         let folder = tempfile::tempdir().unwrap();
