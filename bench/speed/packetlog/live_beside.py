@@ -70,8 +70,9 @@ def receivers(models: Sequence[str]) -> Iterator[live.Receiver]:
     kernel += ["--mode", "default", "--fixed-mode", "--model", KERNEL_MODEL]
     name = "wirelens, the kernel's model in user space"
     yield live.Receiver(name, kernel, listens, live.told_by_wirelens)
-    kernel = [*kernel, "--offload", "xdp", "--mirror"]
-    yield live.Receiver("wirelens, in the kernel", kernel, listens, live.told_by_wirelens)
+    for name, means in (("in the kernel", "xdp"), ("in the kernel, AF_XDP", "af-xdp")):
+        words = [*kernel, "--offload", means, "--mirror"]
+        yield live.Receiver(f"wirelens, {name}", words, listens, live.told_by_wirelens)
     if shutil.which("tcpdump"):
         theirs = ["tcpdump", "-n", "-i", "wl0", "-B", ring, "-Z", "root", "-w", str(OUT / "t.pcap")]
         yield live.Receiver(REFERENCE, theirs, listens, live.told_by_tcpdump)

@@ -31,7 +31,7 @@ FLOW_COUNT = 16_384
 RING_KIB = 65_536
 PROGRAM = SCRATCH / "storm"
 REFERENCE = live_beside.REFERENCE
-OURS = ("wirelens, default", "wirelens, in the kernel")
+OURS = ("wirelens, default", "wirelens, in the kernel", "wirelens, in the kernel, AF_XDP")
 # The share that tcpdump has to lose for a rate to count as its limit.
 LIMIT = 0.10
 

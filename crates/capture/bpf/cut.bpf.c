@@ -28,7 +28,9 @@ struct scratch {
 	__s64 values[VALUES_LEN];
 	__u64 weights[CLASSES_MAX];
 	__u32 leaves[TREES_AT_ONCE];
-	__u32 unused;
+	__u32 window;
+	/* Since the beginning of the window. */
+	__u64 now_ns;
 	__u32 all_weight;
 	__u32 class_weight;
 };
@@ -63,6 +65,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct scratch);
 } SCRATCH SEC(".maps");
+
+/* The socket to which frames of the first receive queue are handed over, if any are. */
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} QUEUES SEC(".maps");
 
 /* By processor, and read by user space without a call. User space sets its length. */
 struct {
@@ -247,10 +257,9 @@ static __always_inline __u32 weight(const struct model *model, __u32 leaf, __u32
  */
 
 /* COUNT_JUDGED once the packet's headers are in the scratch memory, or why they are not. */
-__noinline int take_headers(struct xdp_md *context)
+__noinline int take_headers(struct xdp_md *context, const struct control *control,
+			    struct scratch *scratch)
 {
-	struct control *control = control_of();
-	struct scratch *scratch = scratch_of();
 	struct frame frame = {
 		.context = context,
 		.data = (const void *)(long)context->data,
@@ -263,15 +272,13 @@ __noinline int take_headers(struct xdp_md *context)
 	return read_headers(control, &frame, &scratch->headers);
 }
 
-/* Adds the packet to the sums of one of its keys, and these to the packet's values; the time is since
- * the beginning of the window. Packets of the key; 0 where there are no sums.
+/* Adds the packet to the sums of one of its keys, and these to the packet's values. Packets of the
+ * key; 0 where there are no sums.
  */
-__noinline __u32 take_sums(__u32 key, __u32 is_marked, __u64 now_ns, __u32 window, __u32 model_at)
+__noinline __u32 take_sums(const struct control *control, struct scratch *scratch,
+			   const struct model *model, __u32 key, __u32 is_marked)
 {
-	struct control *control = control_of();
-	struct scratch *scratch = scratch_of();
-	struct model *model = model_of(model_at);
-	struct arrival packet = { .now_ns = now_ns, .window = window, .is_marked = is_marked };
+	struct arrival packet = { .is_marked = is_marked };
 	struct sums *sums;
 	int is_back;
 
@@ -281,6 +288,8 @@ __noinline __u32 take_sums(__u32 key, __u32 is_marked, __u64 now_ns, __u32 windo
 	asm volatile("" : "+r"(key));
 	key &= KEYS_ROOM - 1;
 	sums = &scratch->sums[key];
+	packet.now_ns = scratch->now_ns;
+	packet.window = scratch->window;
 	packet.hash = scratch->headers.flow_hash;
 	if (key != OF_FLOW) {
 		const __u64 *host = scratch->headers.hosts[key == OF_DESTINATION];
@@ -369,7 +378,7 @@ __noinline __u32 take_class(struct scratch *scratch, const struct model *model, 
 }
 
 static __always_inline void judge(const struct control *control, struct scratch *scratch,
-				  __u32 model_at, struct note *note)
+				  __u32 model_at, __u64 time_ns, struct note *note)
 {
 	const struct headers *headers = &scratch->headers;
 	struct model *model = model_of(model_at);
@@ -380,25 +389,36 @@ static __always_inline void judge(const struct control *control, struct scratch 
 	if (!model || !control->window_ns)
 		return;
 	if (!now_ns)
-		now_ns = bpf_ktime_get_ns() + control->clock_offset_ns;
+		now_ns = time_ns + control->clock_offset_ns;
 	/* Never 0, which is that of a bucket without a window. */
 	window = now_ns / control->window_ns;
-	now_ns %= control->window_ns;
-	window += !window;
+	scratch->now_ns = now_ns % control->window_ns;
+	scratch->window = window + !window;
 	if (model->keys & 1 << OF_FLOW)
-		packets[OF_FLOW] = take_sums(OF_FLOW, headers->is_low_to_high, now_ns, window,
-					     model_at);
+		packets[OF_FLOW] = take_sums(control, scratch, model, OF_FLOW,
+					     headers->is_low_to_high);
 	/* A packet of a flow of which this is all that is known began it. */
 	is_first = packets[OF_FLOW] <= 1;
 	if (model->keys & 1 << OF_SOURCE)
-		packets[OF_SOURCE] = take_sums(OF_SOURCE, is_first, now_ns, window, model_at);
+		packets[OF_SOURCE] = take_sums(control, scratch, model, OF_SOURCE, is_first);
 	if (model->keys & 1 << OF_DESTINATION)
 		packets[OF_DESTINATION] =
-			take_sums(OF_DESTINATION, is_first, now_ns, window, model_at);
+			take_sums(control, scratch, model, OF_DESTINATION, is_first);
 	note->is_by_flow = (model->main == OF_FLOW && packets[OF_FLOW]) ||
 			      (model->main == OF_SOURCE && packets[OF_SOURCE]) ||
 			      (model->main == OF_DESTINATION && packets[OF_DESTINATION]);
 	note->class = take_class(scratch, model, note->is_by_flow);
+}
+
+/* Where a frame goes. */
+static __always_inline int way(const struct xdp_md *context, const struct control *control,
+			       struct counts *counts)
+{
+	if (!control->hands_over)
+		return XDP_PASS;
+	if (context->rx_queue_index)
+		counts->of[COUNT_OTHER_QUEUE] += 1;
+	return bpf_redirect_map(&QUEUES, context->rx_queue_index, XDP_PASS);
 }
 
 SEC("xdp")
@@ -407,9 +427,9 @@ int cut(struct xdp_md *context)
 	struct control *control = control_of();
 	struct scratch *scratch = scratch_of();
 	struct counts *counts = counts_of();
-	struct note note = {};
+	struct note note = { .class = NOT_JUDGED };
 	struct noted *noted;
-	const __u8 *addresses;
+	const struct noted *frame;
 	const struct table *table;
 	__u32 wire_len, kept;
 	int cause;
@@ -417,39 +437,48 @@ int cut(struct xdp_md *context)
 	if (!control || !scratch || !counts)
 		return XDP_PASS;
 	counts->of[COUNT_SEEN] += 1;
-	cause = take_headers(context);
+	cause = take_headers(context, control, scratch);
 	if (cause != COUNT_JUDGED) {
 		counts->of[cause & (COUNTS_ROOM - 1)] += 1;
-		return XDP_PASS;
+		/* A socket to which it is handed over knows its time from a note alone. */
+		if (!control->hands_over)
+			return XDP_PASS;
+		wire_len = kept = bpf_xdp_get_buff_len(context);
 	}
-	table = &control->tables[control->table_at & 1];
-	judge(control, scratch, control->model_at, &note);
-	wire_len = scratch->headers.wire_len;
+	note.time_ns = bpf_ktime_get_ns();
+	if (cause == COUNT_JUDGED) {
+		table = &control->tables[control->table_at & 1];
+		judge(control, scratch, control->model_at, note.time_ns, &note);
+		wire_len = scratch->headers.wire_len;
+		note.all_weight = scratch->all_weight;
+		note.class_weight = scratch->class_weight;
+		note.generation = table->generation;
+		kept = table->keep[note.class & (CLASSES_MAX - 1)];
+		kept = kept > wire_len ? wire_len : kept + scratch->headers.payload_at;
+		kept = kept > wire_len ? wire_len : kept;
+	}
 	note.secret = control->secret;
 	note.wire_len = wire_len;
-	note.all_weight = scratch->all_weight;
-	note.class_weight = scratch->class_weight;
-	note.generation = table->generation;
-	kept = table->keep[note.class & (CLASSES_MAX - 1)];
-	kept = kept > wire_len ? wire_len : kept + scratch->headers.payload_at;
-	kept = kept > wire_len ? wire_len : kept;
 	if (bpf_xdp_adjust_head(context, -(int)sizeof(*noted))) {
 		counts->of[COUNT_NO_ROOM] += 1;
-		return XDP_PASS;
+		return way(context, control, counts);
 	}
 	if (kept < wire_len)
 		bpf_xdp_adjust_tail(context, (int)kept - (int)wire_len);
 	noted = (void *)(long)context->data;
-	addresses = (void *)(noted + 1);
-	if ((const void *)(addresses + sizeof(noted->addresses)) >
+	/* Where the frame begins; as such a structure, so that both are copied by words. */
+	frame = noted + 1;
+	if ((const void *)(frame->addresses + sizeof(frame->addresses)) >
 	    (const void *)(long)context->data_end)
-		return XDP_PASS;
-	__builtin_memcpy(noted->addresses, addresses, sizeof(noted->addresses));
+		return way(context, control, counts);
+	__builtin_memcpy(noted->addresses, frame->addresses, sizeof(noted->addresses));
 	noted->type = bpf_htons(NOTE_TYPE);
 	noted->note = note;
 	noted->unused = 0;
-	counts->of[COUNT_JUDGED] += 1;
-	counts->of[COUNT_BYTES] += wire_len;
-	counts->of[COUNT_CUT_BYTES] += wire_len - kept;
-	return XDP_PASS;
+	if (cause == COUNT_JUDGED) {
+		counts->of[COUNT_JUDGED] += 1;
+		counts->of[COUNT_BYTES] += wire_len;
+		counts->of[COUNT_CUT_BYTES] += wire_len - kept;
+	}
+	return way(context, control, counts);
 }

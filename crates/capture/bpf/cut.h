@@ -90,6 +90,9 @@ struct control {
 	__u32 table_at;
 	__u32 model_at;
 	struct table tables[2];
+	/* Whether frames go to the socket of QUEUES and not up the network stack. */
+	__u32 hands_over;
+	__u32 unused;
 };
 
 /* What is said of a frame, in front of what is kept of it. */
@@ -104,7 +107,12 @@ struct note {
 	__u16 class;
 	__u8 is_by_flow;
 	__u8 unused[5];
+	/* By the clock of the kernel's programs. */
+	__u64 time_ns;
 };
+
+/* In place of a class: handed over, and not judged. */
+#define NOT_JUDGED 0xffff
 
 /* The note within a link header of its own: the addresses are the frame's, the type is one for
  * experiments, so that the network stack passes it to captures alone.
@@ -114,9 +122,9 @@ struct note {
 struct noted {
 	__u8 addresses[12];
 	__be16 type;
+	__u16 unused;
 	struct note note;
-	__be16 unused;
-} __attribute__((packed, aligned(2)));
+};
 
 enum count {
 	COUNT_SEEN,
@@ -135,6 +143,8 @@ enum count {
 	COUNT_REFUSED,
 	COUNT_BYTES,
 	COUNT_CUT_BYTES,
+	/* Went up the network stack, since its receive queue has no socket. */
+	COUNT_OTHER_QUEUE,
 	COUNTS_LEN,
 };
 

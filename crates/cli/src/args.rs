@@ -197,7 +197,7 @@ pub struct LiveArguments {
 /// What matters more on an interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Latency {
-    /// Frames are delivered in blocks, after 10 to 20 ms
+    /// Frames are delivered in blocks, after 10 to 25 ms
     Throughput,
     /// Each frame is delivered immediately
     Low,

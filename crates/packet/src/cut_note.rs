@@ -22,26 +22,29 @@ pub struct CutNote {
     pub class: u16,
     /// Whether sums of the packet's flow decided.
     pub is_by_flow: bool,
+    /// When the program had it, by the clock of programs in the kernel.
+    pub time_ns: u64,
 }
 
-/// Where the note begins, behind an Ethernet header.
-const NOTE_AT: usize = 14;
+/// In place of a class: the program handed the frame over, and did not judge it.
+const NOT_JUDGED: u16 = 0xffff;
+
+/// Where the note begins, behind an Ethernet header and what makes it a multiple of 8 bytes.
+const NOTE_AT: usize = 16;
 const SECRET_LEN: usize = 8;
 /// Bytes of a VLAN tag, which a capture may put between the note and the frame.
 const TAG_LEN: usize = 4;
 
 impl CutNote {
     /// Bytes in front of the frame.
-    pub const LEN: usize = 48;
+    pub const LEN: usize = 56;
 
     /// From the first bytes of a frame; nothing where they are not signed by the secret.
     #[inline]
     #[must_use]
     pub fn read(bytes: &[u8; Self::LEN], secret: u64) -> Option<Self> {
         let word = |at: usize| u32::from_ne_bytes(four(bytes, at));
-        let [a, b, c, d] = four(bytes, 0);
-        let [e, f, g, h] = four(bytes, 4);
-        let is_signed = u64::from_ne_bytes([a, b, c, d, e, f, g, h]) == secret;
+        let is_signed = eight(bytes, 0) == secret;
         let [class_a, class_b, is_by_flow, _] = four(bytes, 24);
         is_signed.then(|| Self {
             wire_len: word(8),
@@ -50,7 +53,15 @@ impl CutNote {
             generation: word(20),
             class: u16::from_ne_bytes([class_a, class_b]),
             is_by_flow: is_by_flow != 0,
+            time_ns: eight(bytes, 32),
         })
+    }
+
+    /// Whether it has a verdict.
+    #[inline]
+    #[must_use]
+    pub const fn is_judged(&self) -> bool {
+        self.class != NOT_JUDGED
     }
 
     /// Leaves no note in front of a frame that has none: what is there may be of an earlier frame.
@@ -63,7 +74,7 @@ impl CutNote {
         }
     }
 
-    /// That of a packet of which a capture left it in front of the frame's bytes.
+    /// The verdict on a packet of which a capture left it in front of the frame's bytes.
     #[inline]
     #[must_use]
     pub fn before(record: &Record, batch: &Batch<'_>, secret: u64) -> Option<Self> {
@@ -71,7 +82,8 @@ impl CutNote {
         let frame = record.offset as usize;
         let plain = frame.checked_sub(Self::LEN).and_then(at);
         // A tag that a card took out was put back since, and took its room from the note's end.
-        plain.or_else(|| frame.checked_sub(Self::LEN - TAG_LEN).and_then(at))
+        let note = plain.or_else(|| frame.checked_sub(Self::LEN - TAG_LEN).and_then(at));
+        note.filter(Self::is_judged)
     }
 }
 
@@ -79,6 +91,13 @@ impl CutNote {
 const fn four(bytes: &[u8; CutNote::LEN], at: usize) -> [u8; 4] {
     let at = NOTE_AT + at;
     [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]
+}
+
+#[inline]
+const fn eight(bytes: &[u8; CutNote::LEN], at: usize) -> u64 {
+    let [a, b, c, d] = four(bytes, at);
+    let [e, f, g, h] = four(bytes, at + 4);
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
 }
 
 #[cfg(test)]
@@ -94,6 +113,7 @@ mod tests {
         }
         note[24..26].copy_from_slice(&1_u16.to_ne_bytes());
         note[26] = 1;
+        note[32..40].copy_from_slice(&9_u64.to_ne_bytes());
         bytes
     }
 
@@ -106,6 +126,7 @@ mod tests {
             generation: 5,
             class: 1,
             is_by_flow: true,
+            time_ns: 9,
         };
         assert_eq!(CutNote::read(&note(), 7), Some(wanted));
         assert_eq!(CutNote::read(&note(), 8), None);
@@ -119,13 +140,17 @@ mod tests {
             let record = Record { offset, captured_len: 60, ..Record::default() };
             CutNote::before(&record, &batch(&bytes), 7)
         };
-        assert!(found(48).is_some() && found(44).is_some());
-        assert!(found(47).is_none() && found(0).is_none() && found(u32::MAX).is_none());
+        assert!(found(56).is_some() && found(52).is_some());
+        assert!(found(55).is_none() && found(0).is_none() && found(u32::MAX).is_none());
         let mut cleared = bytes.clone();
-        CutNote::clear_before(&mut cleared, 48);
-        let record = Record { offset: 48, captured_len: 60, ..Record::default() };
+        CutNote::clear_before(&mut cleared, 56);
+        let record = Record { offset: 56, captured_len: 60, ..Record::default() };
         assert_eq!(CutNote::before(&record, &batch(&cleared), 7), None);
-        assert_eq!(cleared[48..], bytes[48..]);
+        assert_eq!(cleared[56..], bytes[56..]);
+        let mut whole = bytes.clone();
+        whole[40..42].fill(0xff);
+        assert!(!CutNote::read(whole.first_chunk().unwrap(), 7).unwrap().is_judged());
+        assert_eq!(CutNote::before(&record, &batch(&whole), 7), None);
         CutNote::clear_before(&mut cleared, 3);
     }
 }

@@ -13,7 +13,7 @@ use crate::written;
 choice! {
     /// What matters more on an interface.
     Latencies: "latency" {
-        Throughput = "throughput", "Frames are delivered in blocks, after 10 to 20 ms";
+        Throughput = "throughput", "Frames are delivered in blocks, after 10 to 25 ms";
         Low = "low", "Each frame is delivered immediately";
     }
 }

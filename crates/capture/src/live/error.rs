@@ -43,6 +43,27 @@ pub enum LiveError {
         /// The system's words.
         error: io::Error,
     },
+    /// A program hands frames of one interface over, and this is the name of all.
+    NotOne {
+        /// The name.
+        name: String,
+    },
+    /// A program hands frames of one receive queue over, and there are more.
+    Queues {
+        /// The interface.
+        name: String,
+        /// How many there are.
+        count: u32,
+    },
+    /// The kernel makes no `AF_XDP` socket.
+    XdpRefused {
+        /// The interface.
+        name: String,
+        /// Bytes asked for.
+        size_bytes: usize,
+        /// The system's words.
+        error: io::Error,
+    },
     /// Another step failed.
     Failed {
         /// The interface.
@@ -91,6 +112,22 @@ impl fmt::Display for LiveError {
                 f,
                 "{name}: the kernel refuses the filter of {instruction_count} instructions: \
                  {error}; try a shorter expression, or raise net.core.optmem_max"
+            ),
+            Self::NotOne { name } => write!(
+                f,
+                "{name}: an AF_XDP socket receives from one interface; wanted one interface by its \
+                 name, -i NAME"
+            ),
+            Self::Queues { name, count } => write!(
+                f,
+                "{name}: {count} receive queues, and an AF_XDP socket receives from one; \
+                 try `ethtool -L {name} combined 1`, or --offload xdp"
+            ),
+            Self::XdpRefused { name, size_bytes, error } => write!(
+                f,
+                "{name}: no AF_XDP socket with {size_bytes} bytes: {error}; wanted Linux 6.6, an \
+                 interface without another such socket, and memory that is free and not swapped; \
+                 try a smaller one with -B, or --offload xdp"
             ),
             Self::Failed { name, step, error } => write!(f, "{name}: cannot {step}: {error}"),
         }

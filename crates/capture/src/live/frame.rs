@@ -56,7 +56,7 @@ impl Taker<'_> {
 
     /// What the program in the kernel left in front of a frame that it cut.
     #[inline]
-    fn note(&self, area: &[u8], frame: &RingFrame) -> Option<CutNote> {
+    pub(super) fn note(&self, area: &[u8], frame: &RingFrame) -> Option<CutNote> {
         let secret = self.cut_secret?;
         let bytes = area.get(frame.start..)?.get(..frame.captured_len as usize)?;
         CutNote::read(bytes.first_chunk()?, secret)
@@ -219,17 +219,17 @@ mod tests {
     #[test]
     fn a_frame_that_was_cut_has_its_length_and_loses_its_note() {
         let mut note = [0; CutNote::LEN];
-        note[14..22].copy_from_slice(&SECRET.to_ne_bytes());
-        note[22..26].copy_from_slice(&1_514_u32.to_ne_bytes());
+        note[16..24].copy_from_slice(&SECRET.to_ne_bytes());
+        note[24..28].copy_from_slice(&1_514_u32.to_ne_bytes());
         let (mut area, mut frame) = frame_of(&[note.as_slice(), &[0; 54]].concat());
         let record = take(&mut area, &frame, u32::MAX, &ETHERNET).unwrap();
         assert_eq!((record.captured_len, record.wire_len), (54, 1_514));
         assert_eq!(record.offset as usize, ROOM + CutNote::LEN);
         // Another's note is a part of the frame.
-        area[ROOM + 14] ^= 1;
+        area[ROOM + 16] ^= 1;
         let other = take(&mut area, &frame, u32::MAX, &ETHERNET).unwrap();
-        assert_eq!((other.captured_len, other.wire_len), (102, 102));
-        area[ROOM + 14] ^= 1;
+        assert_eq!((other.captured_len, other.wire_len), (110, 110));
+        area[ROOM + 16] ^= 1;
         // The card took out a tag, which is put back into the frame, not into what is before it.
         frame.status |= libc::TP_STATUS_VLAN_VALID;
         frame.vlan_control = 5;

@@ -17,8 +17,10 @@
 
 mod error;
 mod frame;
+mod frames;
 #[cfg(feature = "fuzzed")]
 pub mod fuzzed;
+mod hand_over;
 mod link;
 mod options;
 mod program;
@@ -30,6 +32,7 @@ mod several;
 mod source;
 mod stall;
 mod vlan;
+mod xdp;
 
 use std::io;
 
@@ -39,20 +42,25 @@ use crate::devices::{self, Device};
 use crate::error::OpenError;
 use crate::reading::ReadOptions;
 use crate::report::Report;
+use crate::sys::interfaces;
 use crate::sys::libpcap::Instruction;
 use crate::sys::packet_ring::PacketRing;
 use crate::sys::packet_socket::{PacketSocket, RingShape};
+use crate::sys::xdp_socket::XdpSocket;
 
 pub use error::LiveError;
+pub use hand_over::{CutFrames, HandOver};
 pub use link::link_type_of;
 pub use options::{BLOCK_COUNT_MIN, Latency, LiveOptions, Passing, STALL_AFTER, STALL_MAX};
 pub use several::LiveSeveral;
 pub use source::LiveSource;
 
 use frame::Origin;
+use frames::{Frames, Nap};
 use ring::Reader;
 use source::{Phase, Scheduling, interface_dropped};
 use stall::Stall;
+use xdp::XdpReader;
 
 /// The name that stands for all interfaces.
 pub const ANY: &str = "any";
@@ -86,8 +94,12 @@ pub fn open(
     let program = target.program(options.passing, read, &devices)?;
     let shape = ring::shape(options, read.snaplen);
     let mut opened = Vec::new();
-    for _ in 0..options.socket_count.max(1) {
-        opened.push(target.open_socket(&shape, &program, options)?);
+    if let Some(hand_over) = options.cut.as_ref().and_then(|cut| cut.hand_over.as_ref()) {
+        opened.push(target.open_handed_over(hand_over, options)?);
+    } else {
+        for _ in 0..options.socket_count.max(1) {
+            opened.push(target.open_socket(&shape, &program, options)?);
+        }
     }
     if opened.len() > 1 {
         join(&opened).map_err(failed("share it among several sockets"))?;
@@ -96,11 +108,10 @@ pub fn open(
         }
     }
     let mut interface_dropped_before = interface_dropped(interface);
-    let sources = opened.into_iter().map(|(socket, ring)| LiveSource {
+    let sources = opened.into_iter().map(|(socket, frames)| LiveSource {
         name: interface.to_owned(),
         socket,
-        ring,
-        reader: Reader::new(&shape),
+        frames,
         origin: target.origin.clone(),
         options: read.clone(),
         scheduling: match options.latency {
@@ -108,7 +119,7 @@ pub fn open(
             Latency::Low => Scheduling::Wanted,
         },
         tick_ms: options.tick_ms(),
-        cut_secret: options.cut_secret,
+        cut_secret: options.cut.as_ref().map(|cut| cut.secret),
         block_timeout_ms: shape.block_timeout_ms,
         stall: options.stall_until_dropped.map(Stall::new),
         is_up_at_start: target.is_up,
@@ -204,7 +215,7 @@ impl<'a> Target<'a> {
         shape: &RingShape,
         program: &[Instruction],
         options: &LiveOptions,
-    ) -> Result<(PacketSocket, PacketRing), LiveError> {
+    ) -> Result<(PacketSocket, Frames), LiveError> {
         let failed = |step| move |error| self.failed(step, error);
         let socket = PacketSocket::open().map_err(failed("open a packet socket"))?;
         let is_alone = options.socket_count <= 1;
@@ -215,13 +226,52 @@ impl<'a> Target<'a> {
             size_bytes: shape.block_size_bytes as usize * shape.block_count as usize,
             error,
         })?;
+        self.bind(&socket, options)?;
+        let is_of_blocks = shape.block_timeout_ms > 0;
+        let nap = is_of_blocks.then(|| Nap::for_ring(ring.size_bytes(), shape.block_timeout_ms));
+        Ok((socket, Frames::Ring(ring, Reader::new(shape), nap)))
+    }
+
+    /// A socket to which a program in the kernel hands frames over, and one that receives nothing
+    /// and detects what becomes of the interface.
+    fn open_handed_over(
+        &self,
+        hand_over: &HandOver,
+        options: &LiveOptions,
+    ) -> Result<(PacketSocket, Frames), LiveError> {
+        let failed = |step| move |error| self.failed(step, error);
+        let index = u32::try_from(self.index).unwrap_or(0);
+        if index == 0 {
+            return Err(LiveError::NotOne { name: self.name.to_owned() });
+        }
+        // A driver that does not say how many there are has one.
+        let queues = interfaces::channels(self.name).map_or(1, |one| one.rx + one.combined);
+        if queues > 1 {
+            return Err(LiveError::Queues { name: self.name.to_owned(), count: queues });
+        }
+        let socket = PacketSocket::open().map_err(failed("open a packet socket"))?;
+        self.attach(&socket, program::REFUSE_ALL)?;
+        let size_bytes = options.ring_size_bytes;
+        let frames = XdpSocket::open(index, size_bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => self.failed("open an AF_XDP socket", error),
+            _ => LiveError::XdpRefused { name: self.name.to_owned(), size_bytes, error },
+        })?;
+        let shared = frames.fd().try_clone_to_owned();
+        hand_over.put(shared.map_err(failed("share its AF_XDP socket"))?);
+        self.bind(&socket, options)?;
+        let naps = options.latency == Latency::Throughput;
+        Ok((socket, Frames::Xdp(Box::new(XdpReader::new(frames, naps)))))
+    }
+
+    fn bind(&self, socket: &PacketSocket, options: &LiveOptions) -> Result<(), LiveError> {
+        let failed = |step| move |error| self.failed(step, error);
         if options.is_promiscuous && self.index != 0 {
             socket.set_promiscuous(self.index).map_err(failed("enter promiscuous mode"))?;
         }
         socket.bind(self.index).map_err(failed("be bound to"))?;
         // Of an interface that is down: known, and not one that went down.
         let _ = socket.take_error();
-        Ok((socket, ring))
+        Ok(())
     }
 
     fn attach(&self, socket: &PacketSocket, program: &[Instruction]) -> Result<(), LiveError> {
@@ -242,7 +292,7 @@ impl<'a> Target<'a> {
 }
 
 /// Makes one group of all sockets.
-fn join(opened: &[(PacketSocket, PacketRing)]) -> io::Result<()> {
+fn join(opened: &[(PacketSocket, Frames)]) -> io::Result<()> {
     let Some(((first, _), others)) = opened.split_first() else { return Ok(()) };
     let group = first.make_fanout()?;
     others.iter().try_for_each(|(socket, _)| socket.join_fanout(group))

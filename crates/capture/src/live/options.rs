@@ -2,6 +2,8 @@
 
 use packet::Span;
 
+use super::hand_over::CutFrames;
+
 /// Settings of a live capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveOptions {
@@ -16,7 +18,7 @@ pub struct LiveOptions {
     /// smaller where the ring would have fewer than [`BLOCK_COUNT_MIN`].
     pub block_size_bytes: usize,
     /// After so many milliseconds a block is handed over though it is not full; at least 1.
-    /// A frame waits at most twice as long.
+    /// A frame waits at most twice as long, and 5 ms.
     pub block_timeout_ms: u32,
     /// Take frames that are for other stations too. Never on `any`.
     pub is_promiscuous: bool,
@@ -24,10 +26,8 @@ pub struct LiveOptions {
     pub passing: Passing,
     /// After so long without a frame an empty batch carries the time; to whole milliseconds.
     pub tick: Span,
-    /// Frames may begin with a [note](packet::CutNote) of a program in the kernel that cut them,
-    /// under this secret: their length is then what it says, and the note lies in front of what
-    /// was captured.
-    pub cut_secret: Option<u64>,
+    /// Frames are cut by a program in the kernel.
+    pub cut: Option<CutFrames>,
     /// A drill: reading stops once, until the kernel has dropped so many frames of a socket. See
     /// [`STALL_AFTER`] and [`STALL_MAX`].
     pub stall_until_dropped: Option<u64>,
@@ -56,7 +56,7 @@ pub enum Passing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Latency {
     /// In blocks of many frames (`TPACKET_V3`): least work for each. A frame waits until its
-    /// block is full or its time is up, 10 to 20 ms by default.
+    /// block is full or its time is up, 10 to 25 ms by default.
     #[default]
     Throughput,
     /// Each in a slot of its own (`TPACKET_V2`), and handed over immediately. A slot has to hold
@@ -93,7 +93,7 @@ impl Default for LiveOptions {
             is_promiscuous: true,
             passing: Passing::Both,
             tick: Span::from_ns(TICK_MS * NS_PER_MS),
-            cut_secret: None,
+            cut: None,
             stall_until_dropped: None,
         }
     }

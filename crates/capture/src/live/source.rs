@@ -7,13 +7,12 @@ use std::sync::atomic::Ordering;
 use packet::{BATCH_LEN_MAX, Batch, LinkType, Record, Source, Span, Timestamp};
 
 use super::frame::{Origin, Taker};
+use super::frames::Frames;
 use super::program::REFUSE_ALL;
-use super::ring::Reader;
 use super::stall::Stall;
 use crate::reading::ReadOptions;
 use crate::report::{Damage, DamageCause, Report};
 use crate::sys::clock::realtime_now;
-use crate::sys::packet_ring::PacketRing;
 use crate::sys::packet_socket::{PacketSocket, Readiness};
 use crate::sys::scheduling::{become_realtime, become_usual};
 
@@ -44,13 +43,12 @@ const REFRESHES_PER_INTERFACE: u32 = 64;
 pub struct LiveSource {
     pub(super) name: String,
     pub(super) socket: PacketSocket,
-    pub(super) ring: PacketRing,
-    pub(super) reader: Reader,
+    pub(super) frames: Frames,
     pub(super) origin: Origin,
     pub(super) options: ReadOptions,
     pub(super) scheduling: Scheduling,
     pub(super) tick_ms: u32,
-    /// As [`LiveOptions::cut_secret`](super::LiveOptions::cut_secret).
+    /// As [`CutFrames::secret`](super::CutFrames::secret).
     pub(super) cut_secret: Option<u64>,
     pub(super) block_timeout_ms: u32,
     pub(super) stall: Option<Stall>,
@@ -167,7 +165,7 @@ impl LiveSource {
     pub(super) fn refresh(&mut self) {
         self.batches_since_refresh = 0;
         // It fails for no open socket.
-        let Ok(counts) = self.socket.take_statistics() else { return };
+        let Ok(counts) = self.frames.take_statistics(&self.socket) else { return };
         let dropped = u64::from(counts.dropped);
         self.options.progress.add_dropped(dropped);
         let report = &mut self.report;
@@ -203,10 +201,10 @@ impl LiveSource {
         if self.phase != Phase::Reading {
             return self.next_batch().map_or(PollOutcome::Ended, PollOutcome::Frames);
         }
-        self.reader.give_back(&mut self.ring);
+        self.frames.give_back();
         // The clock first: what arrives after this look at the ring is later.
         let now = realtime_now();
-        if !self.reader.is_ready(&self.ring) {
+        if !self.frames.is_ready() {
             if let Readiness::Error(error) = self.socket.wait(0) {
                 self.on_error(&error);
             }
@@ -214,7 +212,7 @@ impl LiveSource {
             if self.report.interface_down_count > 0 && self.is_removed() {
                 self.end_by(DamageCause::InterfaceRemoved);
             }
-            let is_empty = self.phase == Phase::Reading && self.reader.is_quiet(&self.ring);
+            let is_empty = self.phase == Phase::Reading && self.frames.is_quiet();
             let until = now.minus(STAMP_LEAD);
             return if is_empty { PollOutcome::Empty(until) } else { PollOutcome::Filling };
         }
@@ -223,7 +221,7 @@ impl LiveSource {
             return PollOutcome::Filling;
         }
         let records = self.records.get(..count).unwrap_or_default();
-        PollOutcome::Frames(Batch { bytes: self.reader.lent(&self.ring), records, tick: None })
+        PollOutcome::Frames(Batch { bytes: self.frames.lent(), records, tick: None })
     }
 
     /// For who polls, now and then while nothing comes: counters, and whether the interface is
@@ -244,13 +242,13 @@ impl LiveSource {
             }
             // The clock first: what arrives after this look at the ring is later.
             let now = realtime_now();
-            if self.reader.is_ready(&self.ring) {
+            if self.frames.is_ready() {
                 return Wake::Frames;
             }
             let step_ms = match &mut self.phase {
                 Phase::Ended => return Wake::End,
                 Phase::Draining { waited_ms } => {
-                    let is_quiet = self.reader.is_quiet(&self.ring);
+                    let is_quiet = self.frames.is_quiet();
                     let waited_max_ms = DRAIN_MAX_MS.saturating_add(2 * self.block_timeout_ms);
                     if (is_quiet && *waited_ms >= FILTER_REPLACED_MS) || *waited_ms > waited_max_ms
                     {
@@ -267,7 +265,7 @@ impl LiveSource {
                         continue;
                     }
                     // A block that is begun holds frames from before now: those first.
-                    if self.reader.is_quiet(&self.ring) {
+                    if self.frames.is_quiet() {
                         self.refresh();
                         return Wake::Tick(now.minus(STAMP_LEAD));
                     }
@@ -275,7 +273,7 @@ impl LiveSource {
                 }
                 Phase::Reading => (self.tick_ms - idle_ms).min(STOP_NOTICED_MS),
             };
-            match self.socket.wait(step_ms) {
+            match self.frames.wait(&self.socket, step_ms) {
                 Readiness::TimedOut => idle_ms = idle_ms.saturating_add(step_ms),
                 Readiness::Ready | Readiness::Interrupted => {}
                 Readiness::Error(error) => self.on_error(&error),
@@ -314,6 +312,7 @@ impl LiveSource {
     fn begin_draining(&mut self) {
         // Were it refused, draining would still end: what is left then shows as unread.
         let _ = self.socket.attach_filter(REFUSE_ALL);
+        self.frames.stop();
         self.phase = Phase::Draining { waited_ms: 0 };
     }
 
@@ -327,7 +326,7 @@ impl LiveSource {
             cut_secret: self.cut_secret,
             captured_bytes: 0,
         };
-        self.reader.fill(&mut self.ring, &mut taker);
+        self.frames.fill(&mut taker);
         let count = BATCH_LEN_MAX - taker.slots.len();
         self.options.progress.add(taker.captured_bytes, count as u64);
         self.handed_out += count as u64;
@@ -348,7 +347,7 @@ impl Source for LiveSource {
         self.scheduling.begin();
         self.stall();
         let count = loop {
-            self.reader.give_back(&mut self.ring);
+            self.frames.give_back();
             match self.wait() {
                 Wake::Frames => {}
                 Wake::Tick(at) => return Some(Batch { bytes: &[], records: &[], tick: Some(at) }),
@@ -362,7 +361,7 @@ impl Source for LiveSource {
                 break count;
             }
         };
-        let bytes = self.reader.lent(&self.ring);
+        let bytes = self.frames.lent();
         let records = self.records.get(..count).unwrap_or_default();
         Some(Batch { bytes, records, tick: None })
     }

@@ -1,8 +1,6 @@
 //! The wall clock, for the ticks of live sources and for programs in the kernel.
 
-#[cfg(feature = "tap")]
-use packet::Span;
-use packet::Timestamp;
+use packet::{Span, Timestamp};
 
 /// `CLOCK_REALTIME`, the clock that stamps frames.
 #[must_use]
@@ -17,7 +15,6 @@ pub fn monotonic_now() -> Timestamp {
 }
 
 /// `CLOCK_REALTIME` less the clock of programs in the kernel.
-#[cfg(feature = "tap")]
 #[must_use]
 pub fn realtime_ahead() -> Span {
     realtime_now().since(monotonic_now())

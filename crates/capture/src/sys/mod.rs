@@ -26,3 +26,5 @@ pub mod prefetch;
 pub mod scheduling;
 #[cfg(all(target_os = "linux", feature = "tap"))]
 pub mod shared_array;
+#[cfg(target_os = "linux")]
+pub mod xdp_socket;

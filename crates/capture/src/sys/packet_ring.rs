@@ -48,6 +48,12 @@ impl PacketRing {
         Ok(Self { start, size_bytes, area_len, status_offset })
     }
 
+    /// Bytes of all areas.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
     /// Areas in the ring.
     #[must_use]
     pub fn area_count(&self) -> usize {

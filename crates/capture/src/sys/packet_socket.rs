@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use super::libpcap::Instruction;
 
@@ -229,11 +229,20 @@ impl PacketSocket {
     /// Waits until the ring holds something, at most `timeout_ms`.
     #[must_use]
     pub fn wait(&self, timeout_ms: u32) -> Readiness {
+        self.wait_with(None, timeout_ms)
+    }
+
+    /// As [`PacketSocket::wait`], or until another descriptor can be read.
+    #[must_use]
+    pub fn wait_with(&self, other: Option<BorrowedFd<'_>>, timeout_ms: u32) -> Readiness {
         let events = libc::POLLIN | libc::POLLERR;
-        let mut polled = libc::pollfd { fd: self.socket.as_raw_fd(), events, revents: 0 };
+        // One below zero is left out.
+        let other = other.map_or(-1, |other| other.as_raw_fd());
+        let mut polled =
+            [self.socket.as_raw_fd(), other].map(|fd| libc::pollfd { fd, events, revents: 0 });
         let timeout = c_int::try_from(timeout_ms).unwrap_or(c_int::MAX);
-        // SAFETY: one valid pollfd, whose descriptor this socket keeps open.
-        let ready = unsafe { libc::poll(&raw mut polled, 1, timeout) };
+        // SAFETY: two valid pollfds, whose descriptors this socket and the borrow keep open.
+        let ready = unsafe { libc::poll(polled.as_mut_ptr(), 2, timeout) };
         if ready < 0 {
             let error = io::Error::last_os_error();
             return match error.kind() {
@@ -241,7 +250,7 @@ impl PacketSocket {
                 _ => Readiness::Error(error),
             };
         }
-        match self.error_of(polled.revents) {
+        match self.error_of(polled[0].revents) {
             Some(error) => Readiness::Error(error),
             None if ready == 0 => Readiness::TimedOut,
             None => Readiness::Ready,

@@ -8,12 +8,13 @@ use std::fmt;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
-use aya::maps::Map;
+use aya::maps::{Map, XskMap};
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, TestRun as _, TestRunOptions, include_bytes_aligned};
 use packet::{CutNote, HashSeed, Span};
 
 use super::attach::{Attaching, MISSING, TapError, in_one_line};
+use crate::live::HandOver;
 use crate::sys::clock;
 use crate::sys::interfaces;
 use crate::sys::shared_array::SharedArray;
@@ -32,7 +33,8 @@ const TABLE_IN_FORCE_AT: usize = 56;
 const MODEL_IN_FORCE_AT: usize = 60;
 const TABLES_AT: usize = 64;
 const TABLE_LEN: usize = 8 + 4 * CUT_CLASSES_MAX;
-const CONTROL_LEN: usize = TABLES_AT + 2 * TABLE_LEN;
+const HANDS_OVER_AT: usize = TABLES_AT + 2 * TABLE_LEN;
+const CONTROL_LEN: usize = HANDS_OVER_AT + 8;
 /// In place of bytes of payload.
 const KEEP_ALL: u32 = u32::MAX;
 /// Counters of one processor.
@@ -96,6 +98,9 @@ pub struct CutCounts {
     pub bytes: u64,
     /// Those of them that were cut.
     pub cut_bytes: u64,
+    /// Of a receive queue without the socket to which frames are handed over: they went up the
+    /// network stack.
+    pub other_queue: u64,
 }
 
 /// A program that cuts, at the interfaces that it is attached to, and its tables.
@@ -169,6 +174,23 @@ impl PacketCutter {
         attaching().map_err(|error| error.named(device))
     }
 
+    /// Has frames handed over to the socket of an interface that was opened for it, in place of
+    /// the network stack; before the program is attached there.
+    ///
+    /// # Errors
+    /// The system's; no interface was opened for it.
+    pub fn hand_over(&mut self, hand_over: &HandOver) -> Result<(), TapError> {
+        let mut handing = || -> Result<(), Attaching> {
+            let socket = hand_over.take().ok_or(MISSING)?;
+            let queues = self.ebpf.map_mut("QUEUES").ok_or(MISSING)?;
+            // The map keeps the socket for as long as its reader does.
+            XskMap::try_from(queues)?.set(0, socket, 0)?;
+            self.control.control.publish(HANDS_OVER_AT, 1);
+            Ok(())
+        };
+        handing().map_err(|error| error.named("cut"))
+    }
+
     /// What can be changed, and read, from now on.
     #[must_use]
     pub fn control(&self) -> Arc<CutControl> {
@@ -239,6 +261,7 @@ impl CutControl {
             refused: sum(7),
             bytes: sum(8),
             cut_bytes: sum(9),
+            other_queue: sum(10),
         }
     }
 }

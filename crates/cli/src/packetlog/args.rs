@@ -9,7 +9,7 @@ use packetlog::calibration::Budget;
 use packetlog::ledger::Head;
 use session::duration::parse_duration;
 use session::packetlog::{
-    Direct, Encoding, FileSettings, HindsightSettings, Listed, Notes, Reach, WhenFull, Why,
+    Direct, Encoding, FileSettings, HindsightSettings, Listed, Means, Notes, Reach, WhenFull, Why,
     parse_budget, parse_calibration_time,
 };
 use session::written::parse_bytes;
@@ -130,9 +130,9 @@ pub struct RecordArguments {
     pub hindsight: HindsightArguments,
     /// Classify and truncate packets in the kernel, for interfaces that receive mirrored traffic
     /// alone; the default model is then packetlog-kernel
-    #[arg(long, value_name = "HOW", value_parser = ["xdp"], requires = "interface")]
+    #[arg(long, value_name = "HOW", value_parser = choice::<Means>(), requires = "interface")]
     #[arg(conflicts_with_all = ["read", "snaplen", "filter", "expression", "drop_duplicates"])]
-    pub offload: Option<String>,
+    pub offload: Option<Means>,
     /// The interface receives mirrored traffic alone: what is truncated there reaches no one else
     #[arg(long, requires = "offload")]
     pub mirror: bool,

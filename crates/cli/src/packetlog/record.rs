@@ -48,9 +48,9 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<Status, Failure> {
 /// What was typed.
 fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
     let settings = Settings::read(arguments.settings.as_deref())?;
-    let offload = arguments.offload.as_ref().map(|_| Offload::xdp(arguments.mirror)).transpose();
+    let offload = arguments.offload.map(|means| Offload::new(means, arguments.mirror)).transpose();
     let offload = offload.map_err(|why| Failure::usage(format_args!("--offload {why}")))?;
-    let name = Offload::model(offload, &arguments.model);
+    let name = Offload::model(offload.as_ref(), &arguments.model);
     let model = model(name)?;
     let calibration = arguments.calibration.as_deref();
     let calibration = calibration.map(|path| read_calibration(path, &model)).transpose();

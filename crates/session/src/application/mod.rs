@@ -14,6 +14,7 @@ mod wants;
 use std::any::Any;
 
 use bus::Escalations;
+use capture::live::CutFrames;
 use engine::columns::Schema;
 use engine::flow::FlowCounts;
 use engine::flow::pass::{LabelKind, Lens, Now};
@@ -131,9 +132,9 @@ pub trait Application: Send + Sized + 'static {
         None
     }
 
-    /// The secret of a program in the kernel that classifies packets for it, and truncates them
-    /// for everyone.
-    fn cut_secret(&self) -> Option<u64> {
+    /// How frames come, where a program in the kernel classifies packets for it, and truncates
+    /// them for everyone.
+    fn cut_frames(&self) -> Option<CutFrames> {
         None
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use capture::live::CutFrames;
 use engine::columns::Schema;
 use engine::flow::pass::LabelKind;
 use toml::Spanned;
@@ -80,8 +81,8 @@ pub trait Ready: Send {
     fn replacement(&self) -> Option<Replacement> {
         None
     }
-    /// As [`Application::cut_secret`].
-    fn cut_secret(&self) -> Option<u64> {
+    /// As [`Application::cut_frames`].
+    fn cut_frames(&self) -> Option<CutFrames> {
         None
     }
     /// As [`Application::escalates`].
@@ -94,7 +95,7 @@ pub trait Ready: Send {
     }
     /// Whether it attaches programs in the kernel, which takes rights at the start.
     fn attaches(&self) -> bool {
-        self.has_maps() || self.cut_secret().is_some()
+        self.has_maps() || self.cut_frames().is_some()
     }
     /// As [`Application::open`].
     ///
@@ -140,8 +141,8 @@ impl<A: Application> Ready for A {
         Application::replacement(self)
     }
 
-    fn cut_secret(&self) -> Option<u64> {
-        Application::cut_secret(self)
+    fn cut_frames(&self) -> Option<CutFrames> {
+        Application::cut_frames(self)
     }
 
     fn escalates(&self) -> bool {

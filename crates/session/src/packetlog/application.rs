@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use capture::live::CutFrames;
 use engine::columns::Schema;
 use engine::flow::pass::{FaultScope, LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::group::Outcome;
@@ -142,7 +143,7 @@ impl Application for Packetlog {
         hindsight.options().map_err(|(key, wanted)| Refusal::of(key, wanted))?;
         let RecordSettings { output, model, mode, settings, fixed_mode, events, log, .. } =
             settings;
-        let model = Offload::model(offload, &model);
+        let model = Offload::model(offload.as_ref(), &model);
         let model_name = model.display().to_string();
         let model = read_model(model).map_err(|error| Refusal::of("model", error))?;
         let calibration = calibration.map(|path| read_calibration(&path, &model)).transpose();
@@ -193,11 +194,11 @@ impl Application for Packetlog {
     }
 
     fn replacement(&self) -> Option<Replacement> {
-        self.ask.offload.map(|_| Arc::new(self.ask.model.clone()) as Replacement)
+        self.ask.offload.as_ref().map(|_| Arc::new(self.ask.model.clone()) as Replacement)
     }
 
-    fn cut_secret(&self) -> Option<u64> {
-        self.ask.offload.map(Offload::secret)
+    fn cut_frames(&self) -> Option<CutFrames> {
+        self.ask.offload.as_ref().map(Offload::frames)
     }
 
     fn open(self, opening: Opening) -> Result<Watchers, Refusal> {
@@ -229,14 +230,14 @@ impl Application for Packetlog {
 
 /// Who classifies and truncates, if not user space.
 fn offload(settings: &RecordSettings, site: &Site<'_>) -> Result<Option<Offload>, Refusal> {
-    let Some(Means::Xdp) = settings.offload else {
-        let why = "has no effect without offload = \"xdp\"; leave it out";
+    let Some(means) = settings.offload else {
+        let why = "has no effect without offload = \"xdp\" or \"af-xdp\"; leave it out";
         return if settings.mirror { Err(Refusal::of("mirror", why)) } else { Ok(None) };
     };
     if !site.is_live {
         return Err(Refusal::of("offload", "needs packets of an interface; leave it out"));
     }
-    Offload::xdp(settings.mirror).map(Some).map_err(|why| Refusal::of("offload", why))
+    Offload::new(means, settings.mirror).map(Some).map_err(|why| Refusal::of("offload", why))
 }
 
 /// Says that frames of several packets will come, and what becomes of them.

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use capture::live::CutFrames;
 use packet::HashSeed;
 use packet::file::Interface;
 use packetlog::policy::{Granularity, KernelControl, Switch};
 use serde_json::Value;
 
 use super::judging::Judging;
-use super::{Ask, LogError, PacketModel};
+use super::{Ask, LogError, Means, PacketModel};
 
 /// Where packets are classified and cut, if not in user space: nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,16 +21,16 @@ pub(super) enum KernelHalf {}
 
 impl Offload {
     /// By XDP: this build has no programs for the kernel.
-    pub(super) fn xdp(_: bool) -> Result<Self, &'static str> {
+    pub(super) fn new(_: Means, _: bool) -> Result<Self, &'static str> {
         Err("xdp: this build has no programs for the kernel; use the command")
     }
 
-    pub(super) const fn model(_: Option<Self>, model: &Path) -> &Path {
+    pub(super) const fn model<'a>(_: Option<&Self>, model: &'a Path) -> &'a Path {
         model
     }
 
-    pub(super) const fn secret(self) -> u64 {
-        match self {}
+    pub(super) const fn frames(&self) -> CutFrames {
+        match *self {}
     }
 
     pub(super) fn check(_: &Ask) -> Result<(), String> {

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use capture::live::{CutFrames, HandOver};
+use capture::sys::features::Features;
 use capture::tap::{
     CUT_CLASSES_MAX, CutControl, CutModel, CutPlace, CutTable, PacketCutter, TapError,
 };
@@ -19,23 +21,26 @@ use packetlog::policy::{Granularity, Keep, KernelControl, Switch};
 use serde_json::{Value, json};
 
 use super::judging::Judging;
-use super::{Ask, LogError, PacketModel};
+use super::{Ask, LogError, Means, PacketModel};
 
 /// The model that ships for it.
 const KERNEL_MODEL: &str = "packetlog-kernel";
 
 /// Where packets are classified and cut, if not in user space.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offload {
-    secret: u64,
+    frames: CutFrames,
 }
+
+/// The feature of a card that takes VLAN tags out of frames before a program sees them.
+const TAKES_TAGS: &str = "rx-vlan-hw-parse";
 
 impl Offload {
     /// By XDP, on an interface that `is_mirror`: it carries copies of traffic and nothing else.
     ///
     /// # Errors
     /// What was wanted, where that is not said.
-    pub fn xdp(is_mirror: bool) -> Result<Self, &'static str> {
+    pub fn new(means: Means, is_mirror: bool) -> Result<Self, &'static str> {
         if !is_mirror {
             return Err(
                 "xdp truncates packets for everyone on the interface, and what this machine \
@@ -44,20 +49,24 @@ impl Offload {
             );
         }
         let secret = RandomState::new().hash_one("wirelens note");
-        Ok(Self { secret })
+        let hand_over = match means {
+            Means::Xdp => None,
+            Means::AfXdp => Some(HandOver::default()),
+        };
+        Ok(Self { frames: CutFrames { secret, hand_over } })
     }
 
     /// The model that is meant: what the usual one reads the kernel does not have, so that the
     /// default is then `packetlog-kernel`.
     #[must_use]
-    pub fn model(asked: Option<Self>, model: &Path) -> &Path {
+    pub fn model<'a>(asked: Option<&Self>, model: &'a Path) -> &'a Path {
         let is_usual = model.as_os_str() == "packetlog";
         if asked.is_some() && is_usual { Path::new(KERNEL_MODEL) } else { model }
     }
 
-    /// Under which notes are written.
-    pub(super) const fn secret(self) -> u64 {
-        self.secret
+    /// How frames come.
+    pub(super) fn frames(&self) -> CutFrames {
+        self.frames.clone()
     }
 
     /// Refuses what needs more of a packet than the kernel leaves, or a verdict that it cannot
@@ -94,6 +103,8 @@ pub(super) struct KernelHalf {
     cutter: PacketCutter,
     tally: Arc<VerdictTally>,
     places: Vec<(String, CutPlace)>,
+    /// What to know of frames that come by an `AF_XDP` socket.
+    handed_over: Vec<String>,
     /// Where user space takes up a model.
     next: Arc<NextModel>,
     /// The model in force, and its tables.
@@ -120,6 +131,11 @@ impl Offload {
                 "--offload xdp: wanted one interface by its name, -i NAME",
             ));
         }
+        if interfaces.len() > 1 && self.frames.hand_over.is_some() {
+            return Err(LogError::usage(
+                "--offload af-xdp: wanted one interface; record each with a command of its own",
+            ));
+        }
         let (integer, tables) = for_kernel(&asked.model).map_err(LogError::usage)?;
         let in_force = Mutex::new((asked.clone(), Arc::clone(&integer)));
         let table = table(1, granularities);
@@ -129,20 +145,40 @@ impl Offload {
             buckets: tables.buckets,
             window: tables.window,
             seed,
-            secret: self.secret,
+            secret: self.frames.secret,
         };
         let failed = |error: TapError| LogError::error(format_args!("--offload xdp: {error}"));
         let mut cutter = PacketCutter::load(&model, &table).map_err(failed)?;
-        let mut places = Vec::new();
+        let hand_over = &self.frames.hand_over;
+        if let Some(hand_over) = hand_over {
+            cutter.hand_over(hand_over).map_err(failed)?;
+        }
+        let (mut places, mut handed_over) = (Vec::new(), Vec::new());
         for interface in interfaces {
             let place = cutter.attach(&interface.name).map_err(failed)?;
             places.push((interface.name.clone(), place));
+            if hand_over.is_some() {
+                handed_over.extend(handed_over_lines(&interface.name));
+            }
         }
-        let judge = KernelVerdicts::new(integer, seed, self.secret);
+        let judge = KernelVerdicts::new(integer, seed, self.frames.secret);
         let (tally, next) = (judge.tally(), judge.next());
-        let half = Arc::new(KernelHalf { cutter, tally, places, next, in_force });
+        let half = Arc::new(KernelHalf { cutter, tally, places, handed_over, next, in_force });
         Ok(Judging::Kernel(Box::new(judge), half))
     }
+}
+
+/// What to know of the frames of an interface that come by an `AF_XDP` socket.
+fn handed_over_lines(name: &str) -> Vec<String> {
+    let mut lines = vec![format!("{name}: packets go to this command alone, by AF_XDP")];
+    let features = Features::open(name).and_then(|features| features.are_on(&[TAKES_TAGS]));
+    if features.is_ok_and(|are_on| are_on == [true]) {
+        lines.push(format!(
+            "{name}: the card takes VLAN tags out of frames, and they are not recorded; \
+             try `ethtool -K {name} rxvlan off`"
+        ));
+    }
+    lines
 }
 
 impl KernelHalf {
@@ -193,7 +229,7 @@ impl KernelHalf {
                  were copied once: the driver refuses the program: {refusal}"
             ),
         };
-        self.places.iter().map(line).collect()
+        self.places.iter().map(line).chain(self.handed_over.iter().cloned()).collect()
     }
 
     /// The outcome of packets, for events and closing lines.
@@ -212,6 +248,7 @@ impl KernelHalf {
                 "long": counts.long,
                 "no_room": counts.no_room,
             },
+            "other_queue": counts.other_queue,
             "refused_keys": counts.refused,
             "received_with_class": of(&self.tally.by_kernel),
             "received_whole": of(&self.tally.by_user),
@@ -224,9 +261,13 @@ impl KernelHalf {
         let counts = self.cutter.control().counts();
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let share = 100.0 * counts.cut_bytes as f64 / counts.bytes.max(1) as f64;
+        let other_queue = match counts.other_queue {
+            0 => String::new(),
+            count => format!("; {count} of other receive queues not received"),
+        };
         format!(
             "in the kernel: {} packets classified, {share:.1} % of their bytes truncated; \
-             {} classified in user space\n",
+             {} classified in user space{other_queue}\n",
             of(&self.tally.by_kernel),
             of(&self.tally.by_user),
         )

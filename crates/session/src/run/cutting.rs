@@ -1,17 +1,19 @@
 //! A program in the kernel that truncates packets for one application does so for all of a plan.
 
+use capture::live::CutFrames;
+
 use super::app_plan::AppPlan;
 use super::plan::Plan;
 
 impl Plan {
-    fn cutter(&self) -> Option<(&'static str, u64)> {
-        let secret = |one: &AppPlan| Some((one.ready.name(), one.ready.cut_secret()?));
-        self.applications.iter().find_map(secret)
+    fn cutter(&self) -> Option<(&'static str, CutFrames)> {
+        let frames = |one: &AppPlan| Some((one.ready.name(), one.ready.cut_frames()?));
+        self.applications.iter().find_map(frames)
     }
 
-    /// Under which secret a program in the kernel writes notes in front of packets, if one does.
-    pub(super) fn cut_secret(&self) -> Option<u64> {
-        self.cutter().map(|(_, secret)| secret)
+    /// How frames come where a program in the kernel truncates them.
+    pub(super) fn cut_frames(&self) -> Option<CutFrames> {
+        self.cutter().map(|(_, frames)| frames)
     }
 
     /// Refuses what needs more of a packet than a program in the kernel leaves of it.

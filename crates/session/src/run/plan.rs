@@ -116,7 +116,7 @@ impl Plan {
                 InputRequest { decapsulate: self.wants.inner(), ..self.input.request() };
             if let Some(interface) = &mut request.interface {
                 interface.options.stall_until_dropped = self.run.simulate.dropped();
-                interface.options.cut_secret = self.cut_secret();
+                interface.options.cut = self.cut_frames();
             }
             request
         };
@@ -162,7 +162,7 @@ pub fn open_alone(
         inputs.thread_count = 1;
     }
     if let Some(interface) = &mut inputs.interface {
-        interface.options.cut_secret = ready.cut_secret();
+        interface.options.cut = ready.cut_frames();
     }
     let is_spread = ready.is_by_flow() || ready.is_in_any_order();
     inputs.open_any(ready.wants().needs, if is_spread { inputs.thread_count } else { 1 })
