@@ -49,9 +49,6 @@ struct headers {
 	__u8 has_tag;
 };
 
-/* Their alignment is one that they need not have: kernels on processors that read such words anywhere
- * allow it, and words of two bytes would be put together.
- */
 struct ipv4 {
 	__u8 version_words;
 	__u8 service;
@@ -63,7 +60,7 @@ struct ipv4 {
 	__be16 checksum;
 	__be32 source;
 	__be32 destination;
-} __attribute__((packed, aligned(4)));
+} __attribute__((packed, aligned(2)));
 
 struct ipv6 {
 	__be32 version_class_label;
@@ -72,7 +69,7 @@ struct ipv6 {
 	__u8 hop_limit;
 	__be32 source[4];
 	__be32 destination[4];
-} __attribute__((packed, aligned(4)));
+} __attribute__((packed, aligned(2)));
 
 struct ports {
 	__be16 source;
