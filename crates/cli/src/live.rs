@@ -22,26 +22,10 @@ pub(crate) fn begin_for(
     }
     announce(opened.listening(), quiet);
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    trim_memory();
+    capture::sys::large_blocks::trim_each_minute();
     if let Some(duration) = duration {
         stop_after(duration, Arc::clone(control));
     }
-}
-
-/// How often memory is given back; it takes milliseconds.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const TRIM_EVERY: Duration = Duration::from_secs(60);
-
-/// Gives memory back now and then, for as long as the process lasts.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn trim_memory() {
-    // Without it a run only takes more memory.
-    let _ = thread::Builder::new().name(String::from("memory")).spawn(|| {
-        loop {
-            thread::sleep(TRIM_EVERY);
-            capture::sys::large_blocks::trim();
-        }
-    });
 }
 
 fn announce(sources: &[LiveSource], quiet: bool) {

@@ -67,8 +67,8 @@ impl XdpSocket {
     /// interface. Frames come once a program hands them over to it.
     ///
     /// # Errors
-    /// `EPERM` without `CAP_NET_RAW`, `ENOBUFS` beyond the limit of locked memory, `EBUSY` where the
-    /// queue has such a socket, and the system's.
+    /// `EPERM` without `CAP_NET_RAW`, `ENOBUFS` beyond the limit of locked memory, `EBUSY` where
+    /// the queue has such a socket, and the system's.
     pub fn open(interface_index: u32, size_bytes: usize) -> io::Result<Self> {
         // SAFETY: any numbers are allowed; the result is checked.
         let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };

@@ -29,7 +29,7 @@ choice! {
     /// Who classifies and truncates packets in place of user space.
     Means: "way to classify in the kernel" {
         Xdp = "xdp", "An XDP program, where the driver hands packets over";
-        AfXdp = "af-xdp", "As xdp, and packets come from it by an AF_XDP socket, past the network stack";
+        AfXdp = "af-xdp", "As xdp, and packets come by an AF_XDP socket, past the network stack";
     }
 }
 
