@@ -119,8 +119,7 @@ def memory_of(*arguments: str | os.PathLike[str]) -> int:
 def run_within(limit_bytes: int, *arguments: str | os.PathLike[str]) -> None:
     """Runs `flows`, which ends with an error where its own memory exceeds the limit.
 
-    Pages of files do not count: how many of the program's 42 MiB are mapped is up to the kernel
-    (54 to 84 MiB were resident in floods, of which 30 MiB were its own).
+    Pages of files do not count: how many of the program's 42 MiB are mapped is up to the kernel.
     """
     words = [PROGRAM, "flows", "-q", "--max-flows", str(FLOWS_MAX), *arguments]
     limited = ["prlimit", f"--data={limit_bytes}", *words]

@@ -25,6 +25,10 @@ pub use writer::{Rows, RowsError, RowsWriter, TakeRows, Taker};
 /// Pieces of rows that wait for the thread that writes them.
 const PIECES_WAITING_MAX: usize = 16;
 
+/// The same where a pass waits for room: a piece has up to some thousand rows, and more of them in
+/// memory would make nothing faster.
+const PIECES_AHEAD_MAX: usize = 4;
+
 /// Rows wait no longer than this for a row group to be full.
 const HELD_MAX: Duration = Duration::from_secs(10);
 
@@ -118,7 +122,10 @@ pub fn begin<P: Rows, T: Taker<P>>(
     now: fn() -> Instant,
     control: Arc<Control>,
 ) -> (Outlet<P>, OutletWriter) {
-    let (sender, receiver) = mpsc::sync_channel(PIECES_WAITING_MAX);
+    let (sender, receiver) = mpsc::sync_channel(match when_behind {
+        WhenBehind::Wait => PIECES_AHEAD_MAX,
+        WhenBehind::Drop => PIECES_WAITING_MAX,
+    });
     let shared = Arc::new(Shared { control, ..Shared::default() });
     let of_thread = Arc::clone(&shared);
     let held = (when_behind == WhenBehind::Drop).then(|| Held { now, since: now() });
@@ -339,7 +346,7 @@ mod tests {
         let mut row = Columns::new(SCHEMA);
         row.push_row(&[Value::U64(1)]).unwrap();
         // The one that is being written, and as many as may wait.
-        let count = PIECES_WAITING_MAX as u64 + 1;
+        let count = PIECES_AHEAD_MAX as u64 + 1;
         (0..count).for_each(|_| outlet.put(row.clone()));
         writer.reopen();
         drop(go);
