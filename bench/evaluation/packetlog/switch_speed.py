@@ -5,8 +5,8 @@
 
 Needs `cargo build --release`, and editcap, capinfos and mergecap. The capture is repeated so often,
 each time later by its own length, since of a short one the start of the program is most of the
-time. At 400 Gbit/s each packet is in four streams. Writes to the folder OUT: `speed.jsonl`,
-`table.md` and `environment.json`.
+time. At 400 Gbit/s each packet is in four streams, and counts four times. Writes to the folder OUT:
+`speed.jsonl`, `table.md` and `environment.json`.
 """
 
 import argparse
