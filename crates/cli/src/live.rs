@@ -21,8 +21,6 @@ pub(crate) fn begin_for(
         return;
     }
     announce(opened.listening(), quiet);
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    capture::sys::large_blocks::trim_each_minute();
     if let Some(duration) = duration {
         stop_after(duration, Arc::clone(control));
     }

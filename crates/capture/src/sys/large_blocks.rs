@@ -1,11 +1,5 @@
 //! How the C library's allocator gets memory for large blocks (`mallopt(3)`).
 
-use std::thread;
-use std::time::Duration;
-
-/// It takes milliseconds.
-const TRIM_EVERY: Duration = Duration::from_secs(60);
-
 /// Blocks of so many bytes and more have a mapping of their own.
 const MAPPED_FROM_BYTES: libc::c_int = 1 << 20;
 
@@ -17,19 +11,4 @@ const MAPPED_FROM_BYTES: libc::c_int = 1 << 20;
 pub fn map() {
     // SAFETY: sets a number of the allocator under its own lock, and reads no memory of ours.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM_BYTES) };
-}
-
-/// Gives pages without a block back to the kernel once a minute, for as long as the process lasts.
-///
-/// By itself glibc gives back what is free at the end of an arena alone: small blocks that come and
-/// go in each of a dozen threads then keep more and more pages resident.
-pub fn trim_each_minute() {
-    // Without this thread a process only takes more memory.
-    let _ = thread::Builder::new().name(String::from("memory")).spawn(|| {
-        loop {
-            thread::sleep(TRIM_EVERY);
-            // SAFETY: no preconditions; it locks each arena for as long as it looks through it.
-            unsafe { libc::malloc_trim(0) };
-        }
-    });
 }
