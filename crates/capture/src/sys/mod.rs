@@ -27,4 +27,6 @@ pub mod scheduling;
 #[cfg(all(target_os = "linux", feature = "tap"))]
 pub mod shared_array;
 #[cfg(target_os = "linux")]
+mod shared_memory;
+#[cfg(target_os = "linux")]
 pub mod xdp_socket;

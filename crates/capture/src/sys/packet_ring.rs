@@ -7,23 +7,18 @@
 //! [`PacketRing::give_back`] needs the ring alone, so that nothing is lent any more.
 
 use std::io;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::packet_socket::{PacketSocket, RingShape};
+use super::shared_memory::SharedMemory;
 
 /// A mapped receive ring.
 #[derive(Debug)]
 pub struct PacketRing {
-    start: NonNull<u8>,
-    size_bytes: usize,
+    memory: SharedMemory,
     area_len: usize,
     status_offset: usize,
 }
-
-// SAFETY: the mapping belongs to this value alone and to no thread; whoever has the value
-// may read and unmap it.
-unsafe impl Send for PacketRing {}
 
 /// Where the status stands in a block (`tpacket_block_desc`).
 const BLOCK_STATUS_OFFSET: usize = 8;
@@ -38,26 +33,25 @@ impl PacketRing {
     pub fn new(socket: &PacketSocket, shape: &RingShape) -> io::Result<Self> {
         socket.set_ring(shape)?;
         let size_bytes = shape.block_size_bytes as usize * shape.block_count as usize;
-        let address = socket.map(size_bytes)?;
-        let start = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let memory = socket.map(size_bytes)?;
         let (area_len, status_offset) = if shape.block_timeout_ms > 0 {
             (shape.block_size_bytes as usize, BLOCK_STATUS_OFFSET)
         } else {
             (shape.slot_size_bytes as usize, SLOT_STATUS_OFFSET)
         };
-        Ok(Self { start, size_bytes, area_len, status_offset })
+        Ok(Self { memory, area_len, status_offset })
     }
 
     /// Bytes of all areas.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        self.size_bytes
+        self.memory.len()
     }
 
     /// Areas in the ring.
     #[must_use]
     pub fn area_count(&self) -> usize {
-        self.size_bytes / self.area_len
+        self.size_bytes() / self.area_len
     }
 
     /// Whether the kernel has handed an area over. What it wrote there is then seen.
@@ -80,19 +74,18 @@ impl PacketRing {
     #[inline]
     #[must_use]
     pub fn lent(&self, first: usize, count: usize) -> Option<&[u8]> {
-        let (start, len) = self.ours(first, count)?;
-        // SAFETY: `ours` says that the kernel does not write there and that it lies in the
-        // mapping, which lives as long as `self`; we write only with `self` borrowed alone.
-        Some(unsafe { std::slice::from_raw_parts(start, len) })
+        let (at, len) = self.ours(first, count)?;
+        // SAFETY: `ours` says that the kernel does not write there.
+        unsafe { self.memory.lent(at, len) }
     }
 
     /// As [`PacketRing::lent`], for writing.
     #[inline]
     #[must_use]
     pub fn lent_mut(&mut self, first: usize, count: usize) -> Option<&mut [u8]> {
-        let (start, len) = self.ours(first, count)?;
-        // SAFETY: as in `lent`; `self` is borrowed alone for as long as the slice lives.
-        Some(unsafe { std::slice::from_raw_parts_mut(start, len) })
+        let (at, len) = self.ours(first, count)?;
+        // SAFETY: as in `lent`; the kernel does not look there before it is given back.
+        unsafe { self.memory.lent_mut(at, len) }
     }
 
     /// Gives areas back to the kernel, which may overwrite them immediately.
@@ -105,15 +98,14 @@ impl PacketRing {
         }
     }
 
-    /// Start and length of areas that are all ours.
+    /// Place and length of areas that are all ours.
     #[inline]
-    fn ours(&self, first: usize, count: usize) -> Option<(*mut u8, usize)> {
+    fn ours(&self, first: usize, count: usize) -> Option<(usize, usize)> {
         let end = first.checked_add(count)?;
         if end > self.area_count() || !(first..end).all(|area| self.is_ours(area)) {
             return None;
         }
-        let start = self.start.as_ptr().wrapping_add(first * self.area_len);
-        Some((start, count * self.area_len))
+        Some((first * self.area_len, count * self.area_len))
     }
 
     /// A word that we and the kernel both look at.
@@ -122,20 +114,7 @@ impl PacketRing {
         if area >= self.area_count() || offset + size_of::<u32>() > self.area_len {
             return None;
         }
-        let address = self.start.as_ptr().wrapping_add(area * self.area_len + offset);
-        let word: *mut u32 = address.cast();
-        debug_assert!(word.is_aligned(), "areas and offsets are multiples of four bytes");
-        // SAFETY: inside the mapping by the check above, aligned because areas begin at
-        // multiples of 16 bytes and the offsets in use are multiples of 4; the kernel
-        // accesses the word as one.
-        Some(unsafe { AtomicU32::from_ptr(word) })
-    }
-}
-
-impl Drop for PacketRing {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length, unmapped once.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.size_bytes) };
+        self.memory.word(area * self.area_len + offset)
     }
 }
 

@@ -1,11 +1,12 @@
 //! A packet socket and its settings; see packet(7) and
 //! `Documentation/networking/packet_mmap.rst` of the kernel.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use super::libpcap::Instruction;
+use super::shared_memory::SharedMemory;
 
 /// A packet socket that receives whole frames, link header included.
 #[derive(Debug)]
@@ -269,14 +270,8 @@ impl PacketSocket {
     }
 
     /// Maps the ring that [`PacketSocket::set_ring`] made, of `size_bytes` in all.
-    pub(super) fn map(&self, size_bytes: usize) -> io::Result<*mut c_void> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let fd = self.socket.as_raw_fd();
-        // SAFETY: a new mapping at a place that the kernel chooses touches no other memory.
-        let address = unsafe {
-            libc::mmap(std::ptr::null_mut(), size_bytes, protection, libc::MAP_SHARED, fd, 0)
-        };
-        if address == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(address) }
+    pub(super) fn map(&self, size_bytes: usize) -> io::Result<SharedMemory> {
+        SharedMemory::map(size_bytes, 0, self.socket.as_raw_fd(), 0)
     }
 
     fn error_of(&self, revents: libc::c_short) -> Option<io::Error> {

@@ -10,12 +10,13 @@
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use super::packet_socket::len_of;
+use super::shared_memory::SharedMemory;
 
 /// Bytes of a chunk: a frame of the usual MTU, with what the kernel leaves before it.
 pub const CHUNK_LEN: usize = 2_048;
@@ -29,7 +30,7 @@ const BIND_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct XdpSocket {
     socket: OwnedFd,
-    memory: Mapping,
+    memory: SharedMemory,
     fill: SharedRing,
     received: SharedRing,
     /// Place in the receive ring, which wraps.
@@ -80,10 +81,12 @@ impl XdpSocket {
         // Rings have a power of two of places, and one for each chunk.
         let count = 1_usize << (size_bytes / CHUNK_LEN).clamp(2, 1 << 24).ilog2();
         let ring_len = u32::try_from(count).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let memory = Mapping::own(count * CHUNK_LEN)?;
+        // Shared, so that a process that is begun meanwhile does not have it copied.
+        let flags = libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+        let memory = SharedMemory::map(count * CHUNK_LEN, flags, -1, 0)?;
         let region = libc::xdp_umem_reg {
-            addr: memory.start.as_ptr() as u64,
-            len: memory.len as u64,
+            addr: memory.start() as u64,
+            len: memory.len() as u64,
             chunk_size: CHUNK_LEN as u32,
             headroom: 0,
             flags: 0,
@@ -179,19 +182,18 @@ impl XdpSocket {
     #[inline]
     #[must_use]
     pub fn lent(&self, first: usize, count: usize) -> Option<&[u8]> {
-        let (start, len) = self.ours(first, count)?;
-        // SAFETY: `ours` says that the kernel does not write there and that it lies in the
-        // mapping, which lives as long as `self`; we write only with `self` borrowed alone.
-        Some(unsafe { std::slice::from_raw_parts(start, len) })
+        let (at, len) = self.ours(first, count)?;
+        // SAFETY: `ours` says that the kernel does not write there.
+        unsafe { self.memory.lent(at, len) }
     }
 
     /// As [`XdpSocket::lent`], for writing.
     #[inline]
     #[must_use]
     pub fn lent_mut(&mut self, first: usize, count: usize) -> Option<&mut [u8]> {
-        let (start, len) = self.ours(first, count)?;
-        // SAFETY: as in `lent`; `self` is borrowed alone for as long as the slice lives.
-        Some(unsafe { std::slice::from_raw_parts_mut(start, len) })
+        let (at, len) = self.ours(first, count)?;
+        // SAFETY: as in `lent`; the kernel does not look there before it is given back.
+        unsafe { self.memory.lent_mut(at, len) }
     }
 
     /// Gives chunks back to the kernel, which may overwrite them immediately; those that are not
@@ -219,59 +221,19 @@ impl XdpSocket {
         Ok(XdpLosses { without_chunk: counts.rx_dropped, ring_full: counts.rx_ring_full })
     }
 
-    /// Start and length of chunks that are all ours.
+    /// Place and length of chunks that are all ours.
     #[inline]
-    fn ours(&self, first: usize, count: usize) -> Option<(*mut u8, usize)> {
+    fn ours(&self, first: usize, count: usize) -> Option<(usize, usize)> {
         let end = first.checked_add(count)?;
-        if !self.is_ours.get(first..end)?.iter().all(|is_ours| *is_ours) {
-            return None;
-        }
-        let start = self.memory.start.as_ptr().wrapping_add(first * CHUNK_LEN);
-        Some((start, count * CHUNK_LEN))
-    }
-}
-
-/// Memory that is unmapped in the end.
-#[derive(Debug)]
-struct Mapping {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the mapping belongs to this value alone and to no thread; whoever has the value may read
-// and unmap it.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
-    /// New memory, shared so that a process that is begun meanwhile does not have it copied.
-    fn own(len: usize) -> io::Result<Self> {
-        Self::map(len, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
-    }
-
-    fn map(len: usize, flags: c_int, fd: c_int, offset: libc::off_t) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = flags | libc::MAP_POPULATE;
-        // SAFETY: a new mapping at a place that the kernel chooses touches no other memory.
-        let address = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, fd, offset) };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, len })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `map` with this length, unmapped once.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        let are_ours = self.is_ours.get(first..end)?.iter().all(|is_ours| *is_ours);
+        are_ours.then_some((first * CHUNK_LEN, count * CHUNK_LEN))
     }
 }
 
 /// A ring of places in memory that the kernel and we read and write.
 #[derive(Debug)]
 struct SharedRing {
-    memory: Mapping,
+    memory: SharedMemory,
     producer_at: usize,
     consumer_at: usize,
     slots_at: usize,
@@ -296,7 +258,7 @@ impl SharedRing {
         if !is_aligned || producer_at.max(consumer_at) + size_of::<AtomicU32>() > slots_at {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let memory = Mapping::map(len, libc::MAP_SHARED, socket.as_raw_fd(), place)?;
+        let memory = SharedMemory::map(len, libc::MAP_POPULATE, socket.as_raw_fd(), place)?;
         Ok(Self { memory, producer_at, consumer_at, slots_at, mask: slot_count - 1 })
     }
 
@@ -312,7 +274,7 @@ impl SharedRing {
 
     #[inline]
     fn word(&self, at: usize) -> &AtomicU32 {
-        let word: *mut u32 = self.memory.start.as_ptr().wrapping_add(at).cast();
+        let word: *mut u32 = self.memory.start().wrapping_add(at).cast();
         // SAFETY: `new` has checked that it lies in the mapping, before the places, and is
         // aligned; the kernel accesses it as one word.
         unsafe { AtomicU32::from_ptr(word) }
@@ -340,7 +302,7 @@ impl SharedRing {
     #[inline]
     fn slot<Slot>(&self, at: u32) -> *mut Slot {
         let offset = (at & self.mask) as usize * size_of::<Slot>();
-        self.memory.start.as_ptr().wrapping_add(self.slots_at + offset).cast()
+        self.memory.start().wrapping_add(self.slots_at + offset).cast()
     }
 }
 

@@ -144,10 +144,16 @@ impl Series {
         }
     }
 
-    /// Bytes of its files.
-    pub(super) fn bytes(&self) -> u64 {
-        let open = self.open.as_ref().map_or(0, OpenFile::bytes);
-        self.closed.iter().fold(open, |sum, file| sum.saturating_add(file.bytes))
+    /// Bytes of its files, so many at most: of a log of thousands of files few are counted.
+    pub(super) fn bytes_up_to(&self, limit: u64) -> u64 {
+        let mut bytes = self.open.as_ref().map_or(0, OpenFile::bytes);
+        for file in &self.closed {
+            if bytes >= limit {
+                break;
+            }
+            bytes = bytes.saturating_add(file.bytes);
+        }
+        bytes.min(limit)
     }
 }
 

@@ -108,7 +108,7 @@ impl Writer {
     /// What series below `index` do not use of their reserves.
     fn unused_reserve(&self, index: usize, reserve: u64) -> u64 {
         let lower = self.series.iter().take(index);
-        lower.fold(0, |sum: u64, series| sum + reserve.saturating_sub(series.bytes()))
+        lower.map(|series| reserve - series.bytes_up_to(reserve)).sum()
     }
 
     /// Deletes the oldest closed file of the lowest priority, at most that of the series `index`.
@@ -120,7 +120,7 @@ impl Writer {
     fn overwrite_beyond(&mut self, index: usize, reserve: u64) -> bool {
         for lower in 0..=index {
             let Some(series) = self.series.get_mut(lower) else { continue };
-            if lower < index && series.bytes() <= reserve {
+            if lower < index && series.bytes_up_to(reserve + 1) <= reserve {
                 continue;
             }
             if let Some(file) = series.closed.pop_front() {
