@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from command import DEMO, ENVIRONMENT, ROOT
-from testbed_runs import SCENARIOS, left_behind, run_scenario
+from testbed_runs import AT_ANY_TIME, SCENARIOS, left_behind, run_scenario
 
 
 def table_of(capture: Path) -> subprocess.CompletedProcess[str]:
@@ -26,7 +26,7 @@ def test_the_capture_that_ships_holds_every_kind_of_traffic() -> None:
 
 @pytest.mark.testbed
 def test_the_capture_that_ships_can_be_made_again(tmp_path: Path) -> None:
-    run = run_scenario(SCENARIOS / "demo.toml", tmp_path)
+    run = run_scenario(SCENARIOS / "demo.toml", tmp_path, *AT_ANY_TIME)
     counted = table_of(run.folder / "demo.pcapng")
     assert counted.returncode == 0, counted.stderr
     assert not left_behind()

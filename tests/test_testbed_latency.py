@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testbed_runs import SCENARIOS, left_behind, run_scenario
+from testbed_runs import AT_ANY_TIME, SCENARIOS, left_behind, run_scenario
 from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.latency import content, matching, plan
 from wirelens_testbed.pcapng import CapturedPacket
@@ -268,7 +268,7 @@ def test_pages_name_objects_that_are_there_and_pictures_are_pictures(tmp_path: P
 
 @pytest.mark.testbed
 def test_a_trace_knows_the_delay_of_each_packet_and_loses_none_unexplained(tmp_path: Path) -> None:
-    run = run_scenario(SCENARIOS / "latency-small.toml", tmp_path)
+    run = run_scenario(SCENARIOS / "latency-small.toml", tmp_path, *AT_ANY_TIME)
     # Others may make runs on this machine as well; of ours there is nothing.
     own = run.report["taps"][0]["netns"].rpartition("-")[0]
     assert not [path for path in left_behind() if own in path]

@@ -101,7 +101,7 @@ class Run:
         seed = random.Random(f"{self.seed}:relay{self._relay_count}").getrandbits(32)
         return Relay(self.lab, self.wirelens, a, b, seed=seed, **delays)
 
-    def relayed(self, relay: Relay, late_max_us: int = SLOT_US) -> dict[str, Any]:
+    def relayed(self, relay: Relay, late_max_us: int) -> dict[str, Any]:
         """Ends a link and checks that its delays can be believed."""
         report = relay.stop()
         for direction in ("ab", "ba"):
