@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,6 +176,15 @@ def test_losses_are_told_about_as_many_as_there_were() -> None:
         seen = sum(told["drops"] or 0 for told in rows if told["src_port"] == row["src_port"])
         lost = sum(dropped for _, dropped in packets(int(row["flow"])))
         assert lost * 0.7 <= seen <= lost, row
+
+
+def test_sampled_packets_give_no_estimate_of_losses() -> None:
+    rows = told("--sample", "0.5")
+    assert any(row["cbiq_bytes"] for row in rows)
+    assert all(row["drops"] is None for row in rows)
+    # In the table, bytes in the queue and their share follow rate and delay.
+    table = cca("--sample", "0.5", "-q").stdout.decode()
+    assert re.search(r"5001 +[\d.]+ +[\d.]+ +[\d,]+ +[\d.]+ %", table), table
 
 
 def test_periods_add_up_whatever_their_length() -> None:

@@ -432,8 +432,8 @@ def probabilities(weights: dict[str, np.ndarray], values: np.ndarray) -> np.ndar
 
 
 def steps() -> list[Frame]:
-    """A flow that sends now more, now less: 300 ms."""
-    frames, sent = exchange()[:3], 1
+    """A flow that sends now more, now less: 300 ms, from some time after its SYN."""
+    frames, sent = exchange()[1:3], 1
     for turn in range(14):
         for at in range(turn % 5 + 1):
             frames.append(segment(21 + 20 * turn + at, sent, 500, ack=901))
@@ -476,6 +476,24 @@ def test_a_model_of_one_tap_names_what_its_inputs_say(tmp_path: Path, rtt: dict[
         assert row["interval_s"] == pytest.approx(0.08 * row_of)
         compared += 1
     assert compared > 10
+
+
+def test_the_first_two_seconds_of_a_connection_are_not_judged(tmp_path: Path) -> None:
+    frames, sent = exchange()[:3], 1
+    for turn in range(120):
+        frames.append(segment(21 + 20 * turn, sent, 500, ack=901))
+        sent += 500
+        frames.append(segment(38 + 20 * turn, 901, ack=sent, back=True))
+    capture = tmp_path / "begins.pcap"
+    write_pcap(capture, frames)
+    small_model(tmp_path / "model", ONE_TAP)
+    ran = named(capture, tmp_path / "model")
+    assert ran.status == 0, ran.stderr
+    rows = [json.loads(line) for line in ran.stdout.splitlines()]
+    judged = [row["start_ns"] // (10 * MS) - BEGIN // (10 * MS) for row in rows if row["control"]]
+    # Its first data passes in the third slot; after two seconds, an interval has to fit.
+    assert len(judged) > 20 and min(judged) == 2 + 200 + SLOTS - 1
+    assert {row["unnamed"] for row in rows if not row["control"]} == {"short"}
 
 
 def test_a_model_of_other_taps_is_refused(capture: Path, tmp_path: Path) -> None:

@@ -61,6 +61,16 @@ def test_the_threshold_keeps_foreign_flows_without_a_name():
     assert none.below == 0.5 and "none satisfies both" in none.why
 
 
+def test_a_threshold_that_names_no_flow_keeps_no_promise():
+    dice = numpy.random.default_rng(7)
+    confidences, named = dice.uniform(0.5, 0.7, 1000), numpy.ones(1000, bool)
+    is_right, is_foreign = dice.uniform(size=1000) < 0.7, numpy.zeros(1000, bool)
+    choice = calibration.choose_below(
+        confidences, is_right, is_foreign, named, numpy.ones(1000), foreign_max=0.1, right_min=0.9
+    )
+    assert choice.below == 0.5 and "none satisfies both" in choice.why
+
+
 def test_the_best_guess_is_never_the_class_of_foreign_flows():
     scores = numpy.array([[0.1, 0.3, 0.6], [0.5, 0.3, 0.2]])
     labels, guesses, raw = calibration.best_guess(scores, ["dns", "web", "unknown"])

@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import wirelens
 from captures import Frame, write_pcap
 from home import ONE
 from wirelens import OptionError
 from wirelens.classify.features import FlowFeatures, first_packets
 from wirelens.classify.labels import (
+    FlowLabel,
+    LabelTable,
     find_capture,
     flow_key,
     match,
@@ -64,6 +67,43 @@ def test_times_tell_flows_of_the_same_ends_apart(tmp_path):
     )
     found = match(labels, CAPTURES, [(0, WEB, 1_000_000), (0, WEB, 9_500_000), (0, WEB, 5_000_000)])
     assert found.labels == ["early", "late", None]
+
+
+def test_a_row_of_one_time_is_for_the_flow_that_began_then_else_for_one_that_lasted_then(tmp_path):
+    labels = table(
+        tmp_path,
+        "protocol src_ip src_port dst_ip dst_port first_ns last_ns label\n"
+        "tcp 192.0.2.1 50000 198.51.100.7 443 5000000 5000000 early\n"
+        "tcp 192.0.2.1 50000 198.51.100.7 443 9000000 9000000 late\n",
+    )
+    # Packets of the first were read out of order; the second lasts beyond both times.
+    flows = [(0, WEB, 4_000_000), (0, WEB, 9_000_500), (0, WEB, 10_000_000), (1, WEB, 5_002_000)]
+    found = match(labels, CAPTURES, flows, last_ns=[6_000_000, 12_000_000, 11_000_000, 6_000_000])
+    assert found.labels == ["early", "late", None, None]
+    assert match(labels, CAPTURES, flows).labels == [None, "late", None, None]
+    # One that lasted at both times is of neither.
+    found = match(labels, CAPTURES, [(0, WEB, 4_000_000)], last_ns=[9_500_000])
+    assert found.labels == [None] and len(found.ambiguous) == 1
+    ranges = table(
+        tmp_path,
+        "protocol src_ip src_port dst_ip dst_port first_ns last_ns label\n"
+        "tcp 192.0.2.1 50000 198.51.100.7 443 5000000 5500000 early\n",
+    )
+    assert match(ranges, CAPTURES, [(0, WEB, 4_000_000)], last_ns=[6_000_000]).labels == [None]
+
+
+def test_a_verdict_on_a_flow_that_is_out_of_order_labels_it(tmp_path):
+    data = ONE.tcp(0x18, 1, b"x", 80)
+    frames = [Frame(ns, data, 60) for ns in (9_000_000, 2_000_000, 12_000_000)]
+    write_pcap(tmp_path / "a.pcap", frames)
+    (verdict,) = wirelens.classify_flows(tmp_path / "a.pcap", "services")
+    assert verdict.first_ns == 9_000_000
+    keys = first_packets(tmp_path / "a.pcap", FlowFeatures(packets=1)).keys()
+    ends = (keys[name][0] for name in ("src_ip", "src_port", "dst_ip", "dst_port"))
+    (first,), (last,) = keys["first_ns"], keys["last_ns"]
+    row = FlowLabel(2, None, flow_key(6, *ends), "lamp", verdict.first_ns, verdict.first_ns)
+    found = match(LabelTable("t", [row]), [Path("a.pcap")], [(0, row.key, first)], None, [last])
+    assert found.labels == ["lamp"] and first == 2_000_000
 
 
 def test_what_does_not_match_is_told_by_count_and_example(tmp_path):

@@ -3,7 +3,7 @@
 import numpy
 import pytest
 from wirelens import OptionError
-from wirelens.classify.dataset import joined_families
+from wirelens.classify.copies import joined_families
 from wirelens.classify.split import (
     TEST,
     TRAINING,

@@ -319,10 +319,13 @@ def test_evaluation_tells_of_other_captures(made, capsys, tmp_path):
     assert f"| {share:.3f} [" in text.partition("| this cascade |")[2].partition("\n")[0]
     assert "## Assignment" in text and "| oracle | " in text
     assert (tmp_path / "confusion.png").is_file() and (tmp_path / "assignment.tsv").is_file()
-    assert "of training" not in capsys.readouterr().err
+    assert "None of the captures trained or selected this model." in text
+    assert "this model, such as" not in capsys.readouterr().err
     run("eval", "--model", folder / "apps", *source)
     told = capsys.readouterr()
-    assert "these are the captures and labels of training" in told.err
+    trained = len(head_of(folder / "apps")["training"]["capture_sha256"])
+    assert 6 <= trained < 24
+    assert f"{trained} of 24 captures trained or selected this model, such as " in told.err
     assert told.out.startswith("# apps on ")
 
 

@@ -83,6 +83,32 @@ def test_a_small_broker_gets_small_messages(tmp_path: Path) -> None:
         check_complete(messages, tmp_path)
 
 
+def test_a_stream_with_a_limit_gets_messages_within_it(tmp_path: Path) -> None:
+    with broker(tmp_path) as server, Client(server.port) as client:
+        made = {"name": "WIRELENS", "subjects": ["wirelens.v1.rows.>"], "max_msg_size": 8192}
+        assert "error" not in client.ask("$JS.API.STREAM.CREATE.WIRELENS", made)
+        ran = wirelens("run", "-q", "-c", settings(tmp_path, server.address))
+        assert ran.status == 0 and "not published" not in ran.stderr, ran.stderr
+        messages = stream_messages(server.port)
+        assert len(messages) > 10 and max(len(one.data) for one in messages) <= 4_096
+        check_complete(messages, tmp_path)
+
+
+def test_a_limit_that_is_reduced_during_a_run_stops_no_other_rows(tmp_path: Path) -> None:
+    """Messages that are refused from then on are split; their rows are there all the same."""
+    with broker(tmp_path) as server, Client(server.port) as client:
+        made = {"name": "WIRELENS", "subjects": ["wirelens.v1.rows.>"]}
+        assert "error" not in client.ask("$JS.API.STREAM.CREATE.WIRELENS", made)
+        run = replay(settings(tmp_path, server.address), "10")
+        time.sleep(1)
+        changed = made | {"max_msg_size": 8192}
+        assert "error" not in client.ask("$JS.API.STREAM.UPDATE.WIRELENS", changed)
+        _, reported = run.communicate(timeout=60)
+        assert run.returncode == 0, reported
+        assert "not published" not in reported
+        check_complete(stream_messages(server.port), tmp_path)
+
+
 def replay(path: Path, pace: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [PROGRAM, "run", "-q", "-c", path, "--pace", pace],

@@ -104,6 +104,11 @@ REFUSALS = {
     "names": ({"flows": {"read-names": True}}, r"[packetlog] offload with [flows]"),
     "DNS and QUIC": ({"latency": {}}, r"[packetlog] offload with [latency]"),
     "a filter": ({"input": {"filter": "udp"}}, r"[packetlog] offload with [input] filter"),
+    "several interfaces": (
+        {"input": {"interface": ["wl0", "wl1"]}},
+        "[packetlog] offload with [input] interface wl0, wl1: wanted one interface",
+    ),
+    "all interfaces": ({"input": {"interface": "any"}}, "[input] interface any: wanted one"),
     "no mirror": ({"packetlog": {"mirror": False}}, "wanted: mirror as well"),
     "hindsight": ({"packetlog": {"hindsight": "2s"}}, "with hindsight"),
 }

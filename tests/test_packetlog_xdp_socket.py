@@ -3,17 +3,21 @@
 Links are of the tests' own, in network namespaces; see lab.py. Without root they are skipped.
 """
 
+import array
+import fcntl
 import os
 import re
 import signal
 import socket
+import struct
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from command import wirelens
-from lab import Link, Listening, ip, link_facts, new_link, wait_until
+from command import Ran, wirelens
+from lab import Link, Listening, bring_up, ip, link_facts, new_link, wait_until
 from packetlog_lab import (
     ANOMALOUS,
     BENIGN,
@@ -35,6 +39,7 @@ ARP = b"\xff" * 6 + b"\x02" * 6 + b"\x08\x06" + bytes(46)
 LONG_PAYLOAD, MTU = 2_900, 3_000
 # The kernel hands frames to a socket that is not read until its memory is full.
 RING_KIB, CHUNK_LEN = 1_024, 2_048
+SIOCETHTOOL, SET_CHANNELS = 0x8946, 0x3D
 
 
 @pytest.fixture
@@ -53,12 +58,25 @@ def recording(folder: Path, log: Path, model: Path, *arguments: str) -> Listenin
     return Listening(folder, *words, *KERNEL, *arguments)
 
 
-def send(sent: Sequence[bytes]) -> None:
+def send(sent: Sequence[bytes], name: str = "wl1") -> None:
     """Without waiting until others on `wl0` see them, since they never do."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
-        out.bind(("wl1", 0))
+        out.bind((name, 0))
         for frame in sent:
             out.send(frame)
+
+
+def set_queues(name: str, receive: int, transmit: int) -> None:
+    """As `ethtool -L`."""
+    words = array.array("I", [SET_CHANNELS, 0, 0, 0, 0, receive, transmit, 0, 0])
+    request = struct.pack("16sP16x", name.encode(), words.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        fcntl.ioctl(asked, SIOCETHTOOL, request)
+
+
+def received(ran: Ran) -> dict[str, int]:
+    names = ("captured", "received by filter", "dropped")
+    return {name: int(re.search(rf"(\d+) packets {name}", ran.stderr)[1]) for name in names}
 
 
 def test_packets_come_cut_with_their_lengths_and_times_and_nothing_else_sees_them(
@@ -114,13 +132,67 @@ def test_packets_without_room_are_counted_as_lost(tmp_path: Path, model: Path, l
         seen(log, 15 + room)
         ran = run.end()
     assert ran.status == 0, ran.stderr
-    told = {
-        name: int(re.search(rf"(\d+) packets {name}", ran.stderr)[1])
-        for name in ("captured", "received by filter", "dropped")
-    }
     wanted = {"captured": 15 + room, "received by filter": 2_015, "dropped": 2_000 - room}
-    assert told == wanted, ran.stderr
+    assert received(ran) == wanted, ran.stderr
+    # veth counts them as well, and they are reported once.
+    assert "dropped by the interface" not in ran.stderr, ran.stderr
     assert accounted(ran)["seen"] == 15 + room
+
+
+def test_frames_of_several_pieces_that_wait_are_counted_once(
+    tmp_path: Path, model: Path, link: Link
+) -> None:
+    for name in ("wl0", "wl1"):
+        ip(f"link set {name} mtu {MTU}")
+    log, count = tmp_path / "log", 200
+    with recording(tmp_path, log, model, "-B", str(RING_KIB)) as run:
+        os.kill(run.process.pid, signal.SIGSTOP)
+        # Two pieces each, which all have room.
+        send(frames(count, payload=LONG_PAYLOAD))
+        os.kill(run.process.pid, signal.SIGCONT)
+        seen(log, count)
+        ran = run.end()
+    assert ran.status == 0, ran.stderr
+    wanted = {"captured": count, "received by filter": count, "dropped": 0}
+    assert received(ran) == wanted, ran.stderr
+    assert "received after the last one counted" not in ran.stderr, ran.stderr
+
+
+def test_packets_of_a_queue_that_was_added_meanwhile_are_a_loss(
+    tmp_path: Path, model: Path, link: Link
+) -> None:
+    log, queues = tmp_path / "log", "numrxqueues 3 numtxqueues 3"
+    ip(f"link add wl2 {queues} type veth peer name wl3 {queues}")
+    # The driver takes no program with fewer queues than its peer sends by, but the stack does. It
+    # takes a frame that was sent by queue 2 for one of receive queue 1, where there is one.
+    set_queues("wl2", 1, 1)
+    set_queues("wl3", 1, 3)
+    bring_up("wl2", "wl3")
+    words = ("packetlog", "record", "-i", "wl2", "-o", log, "--model", model, *KERNEL)
+    with Listening(tmp_path, *words) as run:
+        assert "truncated in the network stack" in run.stderr
+        set_queues("wl2", 2, 1)
+        # Of 500 flows, which the kernel spreads over the queues.
+        send(frames(500), "wl3")
+        wait_until(lambda: status(log)["log"]["kernel"]["seen"] >= 500, "all pass the program")
+        missed = status(log)["log"]["kernel"]["other_queue"]
+        seen(log, 500 - missed)
+        ran = run.end()
+    assert 0 < missed < 500 and accounted(ran)["seen"] == 500 - missed, ran.stderr
+    assert f"wl2: {missed} packets are not in the log" in ran.stderr, ran.stderr
+    assert ran.status == 1, ran.stderr
+
+
+def test_a_bond_is_refused(tmp_path: Path, model: Path, link: Link) -> None:
+    made = subprocess.run(
+        ["ip", "link", "add", "wl4", "type", "bond"], check=False, capture_output=True, timeout=10
+    )
+    if made.returncode != 0:
+        pytest.skip("this kernel has no bonds")
+    words = ("packetlog", "record", "-o", tmp_path / "log", "--model", model, *KERNEL)
+    ran = wirelens(*words, "-i", "wl4")
+    assert ran.status != 0 and "wl4: a bond" in ran.stderr, ran.stderr
+    assert not (tmp_path / "log").exists()
 
 
 def test_a_socket_receives_from_one_queue_of_one_interface(

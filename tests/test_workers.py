@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from broker import Client, free_port
+from broker import Client, Message, free_port
 from captures import Frame, write_pcap
 from command import wirelens
 from lab import (
@@ -139,6 +139,29 @@ def test_an_interrupt_does_not_wait_for_workers_that_are_silent(
         known = {(row["community_id"], row["first_ns"]) for row in local}
         flows = [(row["community_id"], row["first_ns"]) for row in rows]
         assert len(flows) == len(set(flows)) and set(flows) <= known and unanswered(rows)
+
+
+def test_a_broker_that_is_stopped_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """It takes no bytes from the first rows on, and far more is sent than the connection holds."""
+    capture = tmp_path / "many.pcap"
+    frames = datagrams(60_000, port=PORT)
+    write_pcap(capture, (Frame(10**18 + at, frame, len(frame)) for at, frame in enumerate(frames)))
+    with server_in(tmp_path) as server:
+
+        def stop(_: Message) -> list[bytes]:
+            assert server.process is not None
+            server.process.send_signal(signal.SIGSTOP)
+            return []
+
+        with FakeWorker(server.port, stop) as silent:
+            path = settings(tmp_path, server.address, 'deadline = "50ms"\n', read=capture)
+            # Rows of the table wait ten seconds for their acknowledgements.
+            ran = wirelens("run", "-q", "-c", path, time_max_s=60)
+        assert silent.seen
+        assert ran.status == 0, ran.stderr
+        assert "nats: escalations: answers come too late" in ran.stderr
+        rows = rows_of(tmp_path)
+        assert len(rows) == len(frames) and len(unanswered(rows)) > len(frames) // 2
 
 
 def test_without_workers_the_stage_before_decides(tmp_path: Path, local: list[Flow]) -> None:

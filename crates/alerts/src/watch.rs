@@ -15,7 +15,7 @@ use crate::counts::Tally;
 use crate::indicators::{ListStates, Lists};
 use crate::notify::Feed;
 use crate::rules::{At, CounterSamples, Rule};
-use crate::tables::{RowCounts, ScanContext, Source};
+use crate::tables::{RowCounts, ScanContext, Source, is_epoch};
 
 /// How often new rows are examined.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -82,8 +82,9 @@ impl Watch {
         let is_asked = std::mem::take(&mut self.timing.is_asked);
         self.pass_time();
         self.take_rules(&mut out);
-        let mut looking =
-            ScanContext { lists: &self.lists, list_states: &mut self.list_states, out: &mut out };
+        let live = Some(&*self.store).filter(|_| self.is_live);
+        let (lists, list_states) = (&*self.lists, &mut *self.list_states);
+        let mut looking = ScanContext { live, lists, list_states, out: &mut out };
         for source in &mut self.sources {
             let RowCounts { rows, missed } = source.look(&mut looking);
             looked.rows += rows;
@@ -129,13 +130,17 @@ impl Watch {
         Rule::replace(rules, of(COUNTS_TABLE), clock.unwrap_or(Timestamp::UNKNOWN), out);
     }
 
-    /// In a live run event time advances where a table has no rows.
+    /// In a live run event time advances where a table has no rows, and steps back where it was
+    /// ahead: what is active then would not end for as long as that was.
     fn pass_time(&mut self) {
-        if let Some(ns) = self.store.time_ns().filter(|_| self.is_live) {
-            let time = Timestamp::from_ns(ns);
-            for source in &mut self.sources {
-                source.clock = source.clock.max(time);
-            }
+        let Some(ns) = self.store.time_ns().filter(|_| self.is_live) else { return };
+        let time = Timestamp::from_ns(ns);
+        let mut has_stepped = false;
+        for source in &mut self.sources {
+            has_stepped |= source.pass_time(time);
+        }
+        if has_stepped {
+            self.list_states.iter_mut().for_each(|list| list.states.step_back(time));
         }
     }
 
@@ -147,8 +152,13 @@ impl Watch {
         self.timing.sample = now + SAMPLE_EVERY;
         let rows = sampled.sample(&self.store);
         let time = self.store.time_ns().map_or(Timestamp::UNKNOWN, Timestamp::from_ns);
-        let time = *clock.insert(time.max(clock.unwrap_or(Timestamp::UNKNOWN)));
+        let before = clock.unwrap_or(Timestamp::UNKNOWN);
+        let has_stepped = self.is_live && is_epoch(before, time);
+        let time = *clock.insert(if has_stepped { time } else { time.max(before) });
         for rule in rules {
+            if has_stepped {
+                rule.step_back(time);
+            }
             for row in 0..rows.row_count() {
                 rule.look(&rows, row, At { now: time, row: time, is_open: false }, out);
             }
@@ -163,20 +173,27 @@ impl Watch {
             let took = (self.clocks.monotonic)().saturating_sub(now);
             self.timing.ask = now + ASK_EVERY.max(took * OPEN_SHARE);
         }
-        let is_wanted = self.is_live
+        if now < self.timing.ask {
+            return;
+        }
+        let has_counter_rules = !self.counters.rules.is_empty();
+        let wants_rows = self.is_live
             && (self.tally.active.load(Relaxed) > 0
-                || !self.counters.rules.is_empty()
+                || has_counter_rules
                 || self.sources.iter().any(Source::is_open));
-        if is_wanted && now >= self.timing.ask {
+        // With counts comes the time, which rows of a live run are compared with. Of captures
+        // counts alone are of interest while they are read.
+        let wants_counts =
+            if self.is_live { self.sources.iter().any(Source::is_used) } else { has_counter_rules };
+        if wants_rows {
             self.store.ask();
-            self.timing.ask = now + ASK_EVERY;
             self.timing.is_asked = true;
-        }
-        // Of captures counts alone are of interest while they are read.
-        if !self.is_live && !self.counters.rules.is_empty() && now >= self.timing.ask {
+        } else if wants_counts {
             self.store.ask_for_counts();
-            self.timing.ask = now + ASK_EVERY;
+        } else {
+            return;
         }
+        self.timing.ask = now + ASK_EVERY;
     }
 
     fn emit(&self, out: &[Arc<Alert>]) {

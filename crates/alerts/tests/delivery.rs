@@ -230,6 +230,26 @@ fn an_alert_is_resolved_as_event_time_goes_on_without_rows() {
 }
 
 #[test]
+fn an_alert_is_resolved_where_time_was_hours_ahead() {
+    let store = Store::new();
+    let table = flows(&store);
+    store.allow_epochs();
+    let alerts = begin(RULE, options(true), &store);
+    let ahead = 3 * 3_600;
+    store.put_time(ahead * SECOND);
+    table.push(&flow(1, "192.0.2.1", ahead, None, 2_000_000));
+    wait_until("it fires", || told(&store, "state") == ["firing"]);
+    store.put_time(100 * SECOND);
+    store.put_time(101 * SECOND);
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(told(&store, "state").len(), 1);
+    store.put_time(162 * SECOND);
+    wait_until("it is resolved", || told(&store, "state") == ["firing", "resolved"]);
+    assert_eq!(told(&store, "time_ns")[1], (161 * SECOND).to_string());
+    drop(alerts);
+}
+
+#[test]
 fn a_flow_that_goes_on_meets_an_indicator() {
     let store = Store::new();
     let table = flows(&store);

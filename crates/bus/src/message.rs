@@ -61,6 +61,24 @@ impl RowMessage {
         format!("{}.v{VERSION}.rows.{sensor}.{table}", options.prefix)
     }
 
+    /// Its first and its second half, for a stream that takes no message as long as this; itself
+    /// where it has one row.
+    pub(crate) fn halves(mut self) -> Result<[Self; 2], Self> {
+        let row_count = self.row_count / 2;
+        let wanted = usize::try_from(row_count).unwrap_or(usize::MAX);
+        // A row is a line, as JSON has none of its own.
+        let is_end = |&(_, byte): &(usize, &u8)| *byte == b'\n';
+        let last = wanted.checked_sub(1).and_then(|before| {
+            self.payload.iter().enumerate().filter(is_end).nth(before).map(|(at, _)| at)
+        });
+        let Some(last) = last else { return Err(self) };
+        let payload = self.payload.split_to(last + 1);
+        let half = Self { table: self.table.clone(), first: self.first, row_count, payload };
+        self.first += row_count;
+        self.row_count -= row_count;
+        Ok([half, self])
+    }
+
     /// The same for every attempt, so that the broker keeps one: by sensor, run, table and row.
     fn id(&self, options: &Options) -> String {
         let Options { sensor, run, .. } = options;
@@ -141,6 +159,23 @@ mod tests {
             String::from_utf8_lossy(&message.payload)
         );
         assert_eq!(seen, include_str!("../golden/rows.txt"));
+    }
+
+    #[test]
+    fn a_message_has_halves_down_to_its_rows() {
+        let lines = ["{\"a\":1}\n", "{\"a\":\"\\n\"}\n", "{}\n", "{\"a\":2}\n", "{}\n"];
+        let payload = lines.concat().into();
+        let whole = RowMessage { table: "flows".into(), first: 7, row_count: 5, payload };
+        let (mut waiting, mut single) = (vec![whole], Vec::new());
+        while let Some(message) = waiting.pop() {
+            match message.halves() {
+                Ok([first, second]) => waiting.extend([second, first]),
+                Err(one) => single.push(one),
+            }
+        }
+        let numbers: Vec<_> = single.iter().map(|one| (one.first, one.row_count)).collect();
+        assert_eq!(numbers, [(7, 1), (8, 1), (9, 1), (10, 1), (11, 1)]);
+        assert!(single.iter().zip(lines).all(|(one, line)| one.payload == line.as_bytes()));
     }
 
     #[test]

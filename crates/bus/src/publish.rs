@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::client::PublishErrorKind;
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
 use async_nats::{Client, Message, StatusCode, Subscriber};
@@ -31,6 +32,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The wait before something that was refused is tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
+/// Bytes that headers are given of what the broker and the stream take, or half where that is less:
+/// they are a few hundred, unless a sensor has a long name.
+const HEADERS_LEN: usize = 4_096;
+
 /// How long the last bytes may take to be written.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 
@@ -46,8 +51,14 @@ struct Open {
 /// How it stands with the stream.
 enum Stream {
     Unknown,
-    Asked(JoinHandle<Result<(), String>>),
-    Found,
+    Asked(JoinHandle<Result<usize, String>>),
+    /// It is there, and takes messages of so many bytes.
+    Found(usize),
+}
+
+/// Bytes of rows where a message may have so many, headers included.
+fn len_max(allowed: usize) -> usize {
+    allowed.saturating_sub(HEADERS_LEN.min(allowed / 2)).clamp(512, LEN_MAX)
 }
 
 /// The thread's work.
@@ -222,6 +233,13 @@ impl Publisher {
             Ok(Response::Ok(PublishAck { duplicate, .. })) => {
                 return self.tally.note_published(message.row_count, duplicate);
             }
+            Ok(Response::Err { error })
+                if error.error_code() == ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM =>
+            {
+                // Its operator has changed the limit.
+                self.stream = Stream::Unknown;
+                return self.split(message);
+            }
             Ok(Response::Err { error }) => error.to_string(),
             Err(error) => error.to_string(),
         };
@@ -233,6 +251,22 @@ impl Publisher {
         self.tally.note_retried();
         self.again.push_back(message);
         self.retry_at = self.now() + RETRY_AFTER;
+    }
+
+    /// A message is longer than the broker or the stream takes, and always will be: its rows go in
+    /// two, and one that is alone is lost, so that others are not held up by it.
+    fn split(&mut self, message: RowMessage) {
+        match message.halves() {
+            Ok(halves) => {
+                for half in halves.into_iter().rev() {
+                    self.tally.note_retried();
+                    self.again.push_front(half);
+                }
+            }
+            Err(RowMessage { row_count: too_large, .. }) => {
+                self.tally.note_lost(Losses { too_large, ..Losses::default() });
+            }
+        }
     }
 
     /// Messages without an answer.
@@ -257,7 +291,7 @@ impl Publisher {
                 self.stream = Stream::Asked(tokio::spawn(asked));
             }
             Stream::Asked(asked) if asked.is_finished() => match asked.await {
-                Ok(Ok(())) => self.stream = Stream::Found,
+                Ok(Ok(len_max)) => self.stream = Stream::Found(len_max),
                 outcome => {
                     if let Ok(Err(why)) = outcome {
                         self.tally.note_trouble(&why);
@@ -265,13 +299,13 @@ impl Publisher {
                     (self.stream, self.retry_at) = (Stream::Unknown, now + RETRY_AFTER);
                 }
             },
-            Stream::Unknown | Stream::Asked(_) | Stream::Found => {}
+            Stream::Unknown | Stream::Asked(_) | Stream::Found(_) => {}
         }
     }
 
     /// Sends what was refused before, then new rows, as far as there is room under way.
     async fn send(&mut self) {
-        if !matches!(self.stream, Stream::Found) || self.now() < self.retry_at {
+        if !matches!(self.stream, Stream::Found(_)) || self.now() < self.retry_at {
             return;
         }
         while self.under_way.len() < UNDER_WAY_MAX {
@@ -301,8 +335,7 @@ impl Publisher {
             }
             Ok(Err(error)) if error.kind() == PublishErrorKind::MaxPayloadExceeded => {
                 // The broker that is there now allows less than the one that was there before.
-                let too_large = message.row_count;
-                self.tally.note_lost(Losses { too_large, ..Losses::default() });
+                self.split(message);
                 true
             }
             Ok(Err(error)) => {
@@ -317,9 +350,9 @@ impl Publisher {
     }
 
     fn next(&mut self) -> Option<RowMessage> {
-        // Headers take part of what the broker allows.
-        let max_payload = self.open.as_ref().map_or(0, |open| open.client.max_payload());
-        let len_max = max_payload.saturating_sub(4_096).clamp(512, LEN_MAX);
+        let of_broker = self.open.as_ref().map_or(0, |open| open.client.max_payload());
+        let of_stream = if let Stream::Found(len_max) = self.stream { len_max } else { usize::MAX };
+        let len_max = len_max(of_broker.min(of_stream));
         let mut lost = Losses::default();
         let message = self.sources.iter_mut().find_map(|source| source.next(len_max, &mut lost));
         self.tally.note_lost(lost);
@@ -355,7 +388,7 @@ impl Publisher {
     fn note(&self) {
         self.tally.note_waiting(self.waiting());
         if self.options.waits {
-            let is_well = self.tally.is_well() && matches!(self.stream, Stream::Found);
+            let is_well = self.tally.is_well() && matches!(self.stream, Stream::Found(_));
             for source in &self.sources {
                 source.table.put_taken(is_well.then_some(source.taken));
             }
@@ -368,6 +401,26 @@ impl Drop for Publisher {
     fn drop(&mut self) {
         if self.options.waits {
             self.sources.iter().for_each(|source| source.table.put_taken(None));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_have_room_in_what_is_allowed() {
+        for (allowed, wanted) in [
+            (usize::MAX, LEN_MAX),
+            (1 << 20, LEN_MAX),
+            (16_384, 12_288),
+            (8_192, 4_096),
+            (4_096, 2_048),
+            (700, 512),
+            (0, 512),
+        ] {
+            assert_eq!(len_max(allowed), wanted, "{allowed}");
         }
     }
 }

@@ -38,25 +38,37 @@ pub(crate) async fn info(context: &Context, name: &str) -> Result<Response<Json>
     context.request(format!("STREAM.INFO.{name}"), &()).await
 }
 
-/// Looks for the stream, and creates it where there is none. An operator's own is used as it is.
+/// Bytes of a message with its headers that a stream takes, as its info says.
+fn message_len_max(info: &Json) -> usize {
+    let limit = info.pointer("/config/max_msg_size").and_then(Json::as_u64);
+    let limit = limit.filter(|&limit| limit > 0).map(usize::try_from);
+    limit.and_then(Result::ok).unwrap_or(usize::MAX)
+}
+
+/// Looks for the stream, and creates it where there is none. An operator's own is used as it is:
+/// how many bytes of a message it takes.
 ///
 /// # Errors
 /// Why there is none, for users.
-pub(crate) async fn find(client: Client, wanted: Config, within: Duration) -> Result<(), String> {
+pub(crate) async fn find(
+    client: Client,
+    wanted: Config,
+    within: Duration,
+) -> Result<usize, String> {
     let context = ContextBuilder::new().timeout(within).build(client);
     match info(&context, &wanted.name).await {
-        Ok(Response::Ok(_)) => return Ok(()),
+        Ok(Response::Ok(info)) => return Ok(message_len_max(&info)),
         Ok(Response::Err { error }) if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {}
         Ok(Response::Err { error }) => return Err(no_stream(&error.to_string())),
         Err(error) => return Err(unanswered(error.kind(), &error.to_string())),
     }
-    let Err(error) = context.create_stream(wanted).await else { return Ok(()) };
+    let Err(error) = context.create_stream(wanted).await else { return Ok(usize::MAX) };
     match error.kind() {
-        // Another sensor has created it since.
+        // Another sensor has created it since, without a limit as we would have.
         CreateStreamErrorKind::JetStream(error)
             if error.error_code() == ErrorCode::STREAM_NAME_EXIST =>
         {
-            Ok(())
+            Ok(usize::MAX)
         }
         CreateStreamErrorKind::TimedOut => Err(unanswered(RequestErrorKind::TimedOut, "")),
         _ => Err(no_stream(&error.to_string())),
@@ -73,4 +85,24 @@ fn unanswered(kind: RequestErrorKind, why: &str) -> String {
 
 fn no_stream(why: &str) -> String {
     format!("no stream for rows: {why}; wanted: a server with JetStream (nats-server -js)")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_limit_of_a_stream_is_read_where_it_has_one() {
+        for (info, wanted) in [
+            (json!({"config": {"max_msg_size": 4096}}), 4096),
+            (json!({"config": {"max_msg_size": -1}}), usize::MAX),
+            (json!({"config": {"max_msg_size": 0}}), usize::MAX),
+            (json!({"config": {}}), usize::MAX),
+            (json!([]), usize::MAX),
+        ] {
+            assert_eq!(message_len_max(&info), wanted, "{info}");
+        }
+    }
 }

@@ -201,8 +201,7 @@ impl Window<'_> {
         rows: &mut Vec<f32>,
     ) -> Result<(), MissingReason> {
         rows.clear();
-        let ingress = self.up_to_end(self.ingress);
-        let egress = self.up_to_end(self.egress);
+        let (ingress, egress) = self.connection(rules)?;
         let base = base(ingress, self.start).ok_or(MissingReason::Ingress)?;
         let len = self.len.saturating_add(1);
         let sequences = Sequences { start: self.start, len, base, rules };
@@ -319,6 +318,24 @@ impl Window<'_> {
         slots.get(first..past).unwrap_or_default()
     }
 
+    /// Slots of both taps up to one after the window, of the connection that the window ends with.
+    ///
+    /// Where ports are used again, all that came of the new connection may wait while the last that
+    /// left is of the old one: its numbers say nothing about the new. An opening packet that the
+    /// queue lost also begins at one tap alone; then what left goes into what came, and is of the
+    /// same connection. Where packets were not sampled, the taps see it begin at different ones,
+    /// which shows nothing.
+    fn connection(&self, rules: Rules) -> Result<(&[TapSlot], &[TapSlot]), MissingReason> {
+        let ingress = self.up_to_end(self.ingress);
+        let egress = self.up_to_end(self.egress);
+        let firsts = ingress.first().zip(egress.first());
+        let begins_alone = firsts.is_some_and(|(came, left)| came.began() && left.slot < came.slot);
+        if begins_alone && rules.empty == Empty::Next && !goes_into(egress, ingress) {
+            return Err(MissingReason::Egress);
+        }
+        Ok((ingress, egress))
+    }
+
     /// Slots up to one after the window, of the connection that the window ends with.
     fn up_to_end<'b>(&self, slots: &'b [TapSlot]) -> &'b [TapSlot] {
         let end = self.start.saturating_add_unsigned(self.len as u64);
@@ -333,6 +350,15 @@ impl Window<'_> {
 fn base(ingress: &[TapSlot], start: i64) -> Option<SeqNumber> {
     let at = ingress.partition_point(|seen| seen.slot < start);
     ingress.get(at).or_else(|| ingress.last()).map(TapSlot::first)
+}
+
+/// Whether the last that left lies within what came.
+fn goes_into(egress: &[TapSlot], ingress: &[TapSlot]) -> bool {
+    let (Some(left), Some(first), Some(last)) = (egress.last(), ingress.first(), ingress.last())
+    else {
+        return false;
+    };
+    left.high().since(first.first()) > 0 && last.high().since(left.high()) >= 0
 }
 
 fn are_near(ingress: &[TapSlot], egress: &[TapSlot]) -> bool {

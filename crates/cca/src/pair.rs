@@ -1,6 +1,6 @@
 //! A queue: a tap before it, a tap behind it, and what its flows do between the two.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use packet::wire::tcp::SeqNumber;
@@ -57,8 +57,9 @@ pub struct InQueue {
     pub cbiq_mean: f64,
     /// The highest of them.
     pub cbiq_max: f64,
-    /// Packets dropped by the queue, an estimate.
-    pub drops: f64,
+    /// Packets dropped by the queue, an estimate; `None` where packets were sampled: what one tap
+    /// left out and the other did not looks as if the queue had lost it.
+    pub drops: Option<f64>,
 }
 
 impl Pair {
@@ -206,29 +207,46 @@ impl Pair {
     }
 
     /// Times from tap to tap of packets of a flow that left in a period, the slots of which were
-    /// asked for last. What is retransmitted is left out: which of two it is cannot be determined.
+    /// asked for last. What is retransmitted is left out at either tap: which of two it is cannot
+    /// be determined. With the later one a packet seems to leave before it came, and with the
+    /// earlier one to wait for as long as its sender did.
     fn delays(&self, way: &FlowWay, period: Period) -> impl Iterator<Item = Span> {
         let left = period.of(&self.egress_slots);
-        let came = self.came(way, period, left);
+        let earlier = |a: SeqNumber, b: SeqNumber| if b.is_before(a) { b } else { a };
+        let lowest = left.iter().map(TapSlot::first).reduce(earlier);
+        let came = lowest.map(|lowest| (lowest, self.came(way, period, lowest)));
         let is_new = |pair: &[TapSlot]| pair[1].first().since(pair[0].high()) >= 0;
         left.windows(2).filter(move |pair| is_new(pair)).filter_map(move |pair| {
-            let came_ns = came.get(&pair[1].first_seq)?;
+            let (lowest, came) = came.as_ref()?;
+            let came_ns = came.get(&pair[1].first().since(*lowest))?;
             Some(Span::from_ns(pair[1].first_ns.saturating_sub(*came_ns)))
         })
     }
 
-    /// When the first packets of slots came, by sequence number: as far back as any of those that
-    /// left is to be found.
-    fn came(&self, way: &FlowWay, period: Period, left: &[TapSlot]) -> HashMap<u32, i64> {
-        let mut came = HashMap::new();
-        let firsts = left.iter().map(TapSlot::first);
-        let earlier = |a: SeqNumber, b: SeqNumber| if b.is_before(a) { b } else { a };
-        let Some(lowest) = firsts.reduce(earlier) else { return came };
-        for slot in self.ingress.latest_slots(way) {
-            came.entry(slot.first_seq).or_insert(slot.first_ns);
+    /// When the first packets of slots came that came once, by their distance from the lowest that
+    /// left: as far back as that one is to be found. A slot that begins below what had come before
+    /// it is of retransmitted bytes, as many as it has at most. The first slot that is kept has
+    /// none before it to compare with, and shows nothing, unless its connection began there.
+    fn came(&self, way: &FlowWay, period: Period, lowest: SeqNumber) -> BTreeMap<i32, i64> {
+        let (mut came, mut again) = (BTreeMap::new(), Vec::new());
+        let mut slots = self.ingress.latest_slots(way).peekable();
+        while let Some(slot) = slots.next() {
+            let is_above = |before: &&TapSlot| slot.first().since(before.high()) >= 0;
+            let first = slot.first().since(lowest);
+            if slot.began() || slots.peek().is_some_and(is_above) {
+                came.entry(first).or_insert(slot.first_ns);
+            } else {
+                let len = i32::try_from(slot.data_bytes).unwrap_or(i32::MAX);
+                again.push(first..first.saturating_add(len));
+            }
             let is_past = slot.began() || slot.high().since(lowest) <= 0;
             if is_past && slot.slot < period.start {
                 break;
+            }
+        }
+        for range in again {
+            while let Some((&first, _)) = came.range(range.clone()).next() {
+                came.remove(&first);
             }
         }
         came
@@ -245,6 +263,12 @@ impl Pair {
     #[must_use]
     pub fn has_slot(&self, slots: &Range<i64>) -> bool {
         self.next_slot(slots.start).is_some_and(|slot| slot < slots.end)
+    }
+
+    /// Time has come this far at both taps, also where no packet says so.
+    pub fn advance(&mut self, now: Timestamp) {
+        self.ingress.advance(now);
+        self.egress.advance(now);
     }
 
     /// Forgets what is older than is kept.
@@ -281,5 +305,65 @@ impl Period {
 
     fn sum(self, slots: &[TapSlot], of: impl Fn(&TapSlot) -> u64) -> u64 {
         self.of(slots).iter().map(of).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::{FlowKey, Protocol, SlotClock};
+
+    use super::*;
+    use crate::segment::Segment;
+
+    /// Packets of 100 bytes, by millisecond and first byte.
+    type Packets = [(i64, u32)];
+
+    fn delays_ms(came: &Packets, left: &Packets) -> Vec<i64> {
+        let options = TapOptions {
+            clock: SlotClock::new(Span::from_ns(1_000_000)),
+            flow_count_max: 1,
+            kept: Span::from_seconds(10),
+            sampler: None,
+        };
+        let ends = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let (key, direction) = FlowKey::from_tuple(ends.0, ends.1, 1000, 80, Protocol::TCP);
+        let way = FlowWay { key, direction };
+        let mut pair = Pair::new(options);
+        for (tap, packets) in [(&mut pair.ingress, came), (&mut pair.egress, left)] {
+            for &(ms, seq) in packets {
+                let (time, seq) = (Timestamp::from_ns(ms * 1_000_000), SeqNumber(seq));
+                let segment =
+                    Segment { time, seq, data_len: 100, segments: 1, ..Segment::default() };
+                tap.add(way, &segment);
+            }
+        }
+        pair.egress.slots(&way, &mut pair.egress_slots);
+        let everything = Period { start: i64::MIN, len: usize::MAX };
+        let delays = pair.delays(&way, everything);
+        delays.map(|delay| delay.as_ns() / 1_000_000).collect()
+    }
+
+    #[test]
+    fn a_needless_retransmission_makes_no_packet_leave_before_it_came() {
+        // 100 leaves after 10 ms, and is retransmitted when it has left.
+        let left = [(10, 0), (11, 100), (14, 200), (15, 300)];
+        let came = [(0, 0), (1, 100), (2, 200), (3, 300)];
+        assert_eq!(delays_ms(&came, &left), [10, 12, 12]);
+        let again = [(0, 0), (1, 100), (2, 200), (3, 300), (50, 100)];
+        assert_eq!(delays_ms(&again, &left), [12, 12]);
+        // It came first in the middle of a slot.
+        let middle = [(0, 0), (0, 100), (2, 200), (3, 300), (50, 100)];
+        assert_eq!(delays_ms(&middle, &left), [12, 12]);
+        assert!(delays_ms(&[(50, 100)], &left).is_empty(), "nothing to compare with");
+    }
+
+    #[test]
+    fn what_is_retransmitted_after_a_timeout_did_not_wait_in_the_queue_for_so_long() {
+        // All from 200 on is lost, and retransmitted from 203 ms on, two packets in one slot.
+        let came =
+            [(0, 0), (1, 100), (2, 200), (3, 300), (4, 400), (203, 200), (203, 300), (240, 400)];
+        let left = [(10, 0), (11, 100), (213, 200), (214, 300), (250, 400)];
+        assert_eq!(delays_ms(&came[..5], &left), [10, 211, 211, 246]);
+        assert_eq!(delays_ms(&came, &left), [10]);
     }
 }

@@ -268,8 +268,13 @@ impl Tap {
         }
     }
 
-    /// The same of a slot that is not complete: the next takes its place.
+    /// The same of a slot that is not complete: the next takes its place. The kernel holds the last
+    /// slot of a flow that is silent for as long as it is followed: one that is older than is kept
+    /// is left out, else what was forgotten would come back with each look.
     pub fn put_open(&mut self, way: FlowWay, slot: TapSlot) {
+        if slot.slot < self.oldest {
+            return;
+        }
         let kept = self.flows.entry(way).or_default();
         kept.flow = TapFlow { open: Some(slot), ..TapFlow::default() };
     }
@@ -283,6 +288,12 @@ impl Tap {
     /// Forgets all of a flow.
     pub fn forget(&mut self, way: &FlowWay) {
         self.flows.remove(way);
+    }
+
+    /// Time has come this far. A live source knows it also while no packet comes; without it, what
+    /// is kept of the last flow of a link that falls silent would never become old.
+    pub fn advance(&mut self, now: Timestamp) {
+        self.latest = self.latest.max(now);
     }
 
     /// Forgets slots that are older than is kept, and flows of which none is left.
@@ -321,7 +332,8 @@ impl Tap {
         self.flows.values().filter_map(next).min()
     }
 
-    /// The latest stamp; [`Timestamp::MIN`] before the first packet.
+    /// The latest stamp, or the latest moment that a live source knows to be past;
+    /// [`Timestamp::MIN`] before the first packet.
     #[must_use]
     pub const fn latest(&self) -> Timestamp {
         self.latest
@@ -358,5 +370,65 @@ impl Tap {
     pub fn latest_slots(&self, way: &FlowWay) -> impl Iterator<Item = &TapSlot> {
         let kept = self.flows.get(way);
         kept.into_iter().flat_map(|kept| kept.open().into_iter().chain(kept.slots.iter().rev()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::{FlowKey, Protocol};
+
+    use super::*;
+
+    const SLOT_NS: i64 = 1_000_000;
+
+    fn way(port: u16) -> FlowWay {
+        let ends = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let (key, direction) = FlowKey::from_tuple(ends.0, ends.1, port, 80, Protocol::TCP);
+        FlowWay { key, direction }
+    }
+
+    fn slot(slot: i64) -> TapSlot {
+        TapSlot { slot, first_ns: slot * SLOT_NS, data_bytes: 100, ..TapSlot::default() }
+    }
+
+    fn time(slot: i64) -> Timestamp {
+        Timestamp::from_ns(slot * SLOT_NS)
+    }
+
+    /// Keeps ten slots.
+    fn tap() -> Tap {
+        Tap::new(TapOptions {
+            clock: SlotClock::new(Span::from_ns(SLOT_NS)),
+            flow_count_max: 4,
+            kept: Span::from_ns(10 * SLOT_NS),
+            sampler: None,
+        })
+    }
+
+    #[test]
+    fn an_open_slot_of_a_silent_flow_does_not_come_back_when_it_was_forgotten() {
+        let mut tap = tap();
+        for now in 100..130 {
+            tap.put(way(1), slot(now));
+            // The kernel shows the open slot of the other flow with each look.
+            tap.put_open(way(2), slot(100));
+            assert_eq!(tap.knows(&way(2)), now <= 111, "{now}");
+            tap.forget_old();
+        }
+        tap.put_open(way(2), slot(130));
+        assert!(tap.knows(&way(2)), "it has a packet again");
+    }
+
+    #[test]
+    fn the_last_flow_of_a_silent_link_is_forgotten_by_time_alone() {
+        let mut tap = tap();
+        tap.put_open(way(1), slot(100));
+        for now in 101..130 {
+            tap.advance(time(now));
+            tap.forget_old();
+            tap.put_open(way(1), slot(100));
+            assert_eq!(tap.knows(&way(1)), now <= 110, "{now}");
+        }
+        assert_eq!(tap.latest(), time(129));
     }
 }

@@ -126,6 +126,16 @@ impl TrainingConditions {
     }
 }
 
+/// How long networks take a flow for one that begins. They are trained on what comes after it.
+const SETTLED: Span = Span::from_seconds(2);
+
+/// Of so many slots for which a flow is known those that are like what networks are trained on: if
+/// its connection began with the first of them, not those of its beginning.
+#[must_use]
+pub fn settled(clock: SlotClock, slots: usize, began: bool) -> usize {
+    if began { slots.saturating_sub(slots_of(clock, SETTLED)) } else { slots }
+}
+
 /// Slots of so long, at least one.
 pub(crate) fn slots_of(clock: SlotClock, span: Span) -> usize {
     usize::try_from(clock.count(span)).unwrap_or(1).max(1)
@@ -150,6 +160,13 @@ mod tests {
         assert_eq!(trained.outside(2e8, 0.1), Some(UnnamedReason::Rate));
         assert_eq!(trained.outside(2e8, 0.001), Some(UnnamedReason::Rtt));
         assert_eq!(trained.outside(1e7, f64::NAN), Some(UnnamedReason::Rtt));
+    }
+
+    #[test]
+    fn the_beginning_of_a_connection_is_not_what_was_trained_on() {
+        let clock = SlotClock::new(Span::from_ns(1_000_000));
+        assert_eq!([1_999, 2_001].map(|slots| settled(clock, slots, true)), [0, 1]);
+        assert_eq!(settled(clock, 1_999, false), 1_999);
     }
 
     #[test]

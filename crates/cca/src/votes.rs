@@ -9,13 +9,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use packet::Span;
-
 use crate::model::{ControlVerdict, Model, Scratch, likeliest};
-use crate::{FlowWay, Period};
-
-/// How long networks take a flow for one that begins. They are trained on what comes after it.
-const SETTLED: Span = Span::from_seconds(2);
+use crate::{FlowWay, Period, trained};
 
 /// What is known of a flow before some moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,9 +26,8 @@ pub struct FlowHistory {
 impl FlowHistory {
     /// Slots that can vote: not those of its beginning, unless there are no others.
     fn usable(self, model: &Model, len: usize) -> usize {
-        let settled = usize::try_from(model.clock().count(SETTLED)).unwrap_or(usize::MAX);
-        let beginning = if self.began { settled } else { 0 };
-        Some(self.slots.saturating_sub(beginning)).filter(|&left| left >= len).unwrap_or(self.slots)
+        let settled = trained::settled(model.clock(), self.slots, self.began);
+        if settled >= len { settled } else { self.slots }
     }
 }
 
@@ -52,6 +46,8 @@ struct Vote {
 #[derive(Clone, Debug, Default)]
 pub struct Votes {
     flows: HashMap<FlowWay, BTreeMap<i64, Vote>>,
+    /// Windows that begin before this slot have no vote.
+    from: Option<i64>,
 }
 
 impl Votes {
@@ -68,6 +64,7 @@ impl Votes {
         let Some(len) = model.longest(usize::MAX) else { return Vec::new() };
         let usable = known.usable(model, len);
         let first = end.saturating_sub_unsigned(usable as u64);
+        let first = self.from.map_or(first, |from| from.max(first));
         let windows = self.flows.entry(*way).or_default();
         if known.began || known.slots < known.slots_kept {
             // What lies before is its beginning, or another connection of the same ends.
@@ -121,6 +118,21 @@ impl Votes {
         let found = likeliest(&together(model, &all, &longer), 1.0)?;
         let limits = (model.unknown_below(slots)?, model.confidence_max());
         ControlVerdict::new(found, slots * usize::from(all.count), limits)
+    }
+
+    /// Up to the slot `end` the queue was unlike those of training, where scores mean nothing:
+    /// what was added is forgotten, and of the slots before it nothing is wanted any more, also
+    /// where they are still kept when the queue is like those of training again.
+    pub fn forget_up_to(&mut self, end: i64) {
+        self.flows.clear();
+        self.from = Some(end);
+    }
+
+    /// Of so many slots before the slot `end` those since the queue was unlike those of training.
+    #[must_use]
+    pub fn slots_since(&self, end: i64, slots: usize) -> usize {
+        let since = |from: i64| usize::try_from(end.saturating_sub(from)).unwrap_or(0);
+        self.from.map_or(slots, |from| slots.min(since(from)))
     }
 
     /// Forgets what no window that ends at the slot `end` or later counts.

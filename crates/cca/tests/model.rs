@@ -312,6 +312,23 @@ fn another_connection_of_the_same_ends_is_told_by_its_own_windows() {
 }
 
 #[test]
+fn what_a_queue_unlike_those_of_training_showed_has_no_vote() {
+    let (model, mut votes) = (voting_model(0.0), Votes::default());
+    assert_eq!(votes.slots_since(100, 12), 12);
+    assert_eq!(vote(&mut votes, &model, 100, 12, 12), 3);
+    votes.forget_up_to(106);
+    assert_eq!(votes.told(&model, &way(), 100), None);
+    // Slots before it are kept, and are not read any more.
+    assert_eq!(vote(&mut votes, &model, 108, 12, 12), 0);
+    assert_eq!(votes.told(&model, &way(), 108), None);
+    assert_eq!((votes.slots_since(108, 12), votes.slots_since(108, 1)), (2, 1));
+    assert_eq!(vote(&mut votes, &model, 112, 12, 12), 1);
+    assert_eq!(votes.told(&model, &way(), 112).unwrap().slots, 4);
+    assert_eq!(vote(&mut votes, &model, 116, 12, 12), 1);
+    assert_eq!(votes.told(&model, &way(), 116).unwrap().slots, 8);
+}
+
+#[test]
 fn a_flow_that_begins_is_told_by_its_beginning_until_there_is_more() {
     let (model, mut votes) = (voting_model(0.0), Votes::default());
     let wanted = |votes: &mut Votes, end, slots| {

@@ -83,17 +83,23 @@ impl Waiting {
         }
     }
 
-    /// Whether all rows were scored.
-    fn score(&mut self, model: &Model, scores: &mut [f64]) -> bool {
+    /// Scores all rows; why they have no scores, where that fails.
+    fn score(&mut self, model: &Model, scores: &mut [f64]) -> Option<String> {
         match (self, model) {
-            (Self::Trees(rows), Model::Trees(forest)) => forest.score(rows, scores).is_ok(),
+            (Self::Trees(rows), Model::Trees(forest)) => {
+                forest.score(rows, scores).err().map(|error| error.to_string())
+            }
             #[cfg(feature = "onnx")]
             (Self::Onnx(waiting), Model::Onnx(_)) => {
                 let OnnxWaiting { model, rows } = waiting.as_mut();
-                model.as_mut().is_some_and(|model| model.score(rows, scores).is_ok())
+                match model.as_mut().map(|model| model.score(rows, scores)) {
+                    Some(Ok(())) => None,
+                    Some(Err(error)) => Some(error.to_string()),
+                    None => Some(String::from("ONNX Runtime had no memory for a session")),
+                }
             }
             #[cfg(feature = "onnx")]
-            _ => false,
+            _ => Some(String::from("the rows are for a model of another kind")),
         }
     }
 }
@@ -156,9 +162,11 @@ impl Asking {
     }
 
     /// Answers all rows, in the order in which they came, and forgets them. One that was refused
-    /// gets an answer without any confidence, so that no flow goes without.
-    pub(crate) fn answer(&mut self, stage: &Stage, take: impl FnMut(Answer)) {
-        self.answer_beside(stage, |_, _| {}, take);
+    /// gets an answer without any confidence, so that no flow goes without. So do all where the
+    /// model fails: the cause is returned for those who answer others, whose flows have an answer
+    /// of an earlier stage.
+    pub(crate) fn answer(&mut self, stage: &Stage, take: impl FnMut(Answer)) -> Option<String> {
+        self.answer_beside(stage, |_, _| {}, take)
     }
 
     /// The same, where something other than the stage changes the probabilities of a row, by its
@@ -168,16 +176,20 @@ impl Asking {
         stage: &Stage,
         mut mix: impl FnMut(usize, &mut [f64]),
         mut take: impl FnMut(Answer),
-    ) {
+    ) -> Option<String> {
         let class_count = stage.model.class_count();
         self.scores.clear();
         self.scores.resize(self.waiting.len() * class_count, 0.0);
-        let is_scored = self.waiting.score(&stage.model, &mut self.scores);
+        // A session that is missing is no failure of a stage without rows.
+        let failure = match self.waiting.len() {
+            0 => None,
+            _ => self.waiting.score(&stage.model, &mut self.scores),
+        };
         let mut scores = self.scores.chunks_exact_mut(class_count);
         let nothing = Answer { label: 0, guess: 0, confidence: 0.0, uncertainty: f64::INFINITY };
         for place in 0..self.count {
             let row = if self.refused.contains(&place) { None } else { scores.next() };
-            let Some(probabilities) = row.filter(|_| is_scored) else {
+            let Some(probabilities) = row.filter(|_| failure.is_none()) else {
                 take(nothing);
                 continue;
             };
@@ -196,5 +208,6 @@ impl Asking {
         self.waiting.clear();
         self.refused.clear();
         self.count = 0;
+        failure
     }
 }

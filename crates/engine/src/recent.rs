@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 /// At most so many values, in two generations of half of them: when the younger one is full, the
 /// older one is forgotten. Every step takes constant time in the mean.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Recent<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,

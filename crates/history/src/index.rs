@@ -22,7 +22,7 @@ pub(crate) struct StoredFile {
 }
 
 /// The files of a table.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct StoredTable {
     pub(crate) files: BTreeSet<StoredFile>,
     /// Rows of the table in memory that are in files, or were missed.
@@ -57,7 +57,7 @@ impl StoredTable {
 }
 
 /// The files of all tables.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Index {
     pub(crate) tables: BTreeMap<String, StoredTable>,
     pub(crate) next_number: u64,

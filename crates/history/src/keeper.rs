@@ -5,7 +5,9 @@ use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 
 use engine::columns::Schema;
 use sink::OutputFile;
@@ -27,6 +29,10 @@ const LATE_FILES_MIN: usize = 8;
 /// would hold its rows twice, nor removed as one, which would leave little.
 const HOUR_SHARE: u64 = 4;
 
+/// Of all bytes that may be kept, so large a part may wait for queries to be removed. Then a flush
+/// waits for them, and queries that begin later wait for it: the disk is bounded, too.
+const GONE_SHARE: u64 = 8;
+
 /// Of the rows that may wait, so many are written before their time.
 const FILLING: f64 = 0.5;
 
@@ -37,8 +43,13 @@ pub(crate) struct Keeper {
     pub(crate) keep_bytes: u64,
     pub(crate) now_ns: fn() -> i64,
     pub(crate) store: Arc<Store>,
-    /// Held for reading while a query reads files, so that none goes under it.
-    pub(crate) index: RwLock<Index>,
+    /// Locked for a moment alone: a query keeps the index that it began with, so that no flush
+    /// waits for it, for which packets would.
+    pub(crate) index: RwLock<Arc<Index>>,
+    /// Held for reading while a query reads files, so that none is removed under it.
+    pub(crate) files: RwLock<()>,
+    /// Files that are in the index no more, by table: removed when no query reads.
+    pub(crate) gone: Mutex<Vec<(String, StoredFile)>>,
     pub(crate) cache: Mutex<Cache>,
     pub(crate) rollups: Mutex<BTreeMap<String, Arc<Vec<Rollup>>>>,
     /// Files that could not be read: not tried again.
@@ -56,12 +67,23 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Keeper {
-    pub(crate) fn read_index(&self) -> RwLockReadGuard<'_, Index> {
+    /// The index as it is now.
+    pub(crate) fn read_index(&self) -> Arc<Index> {
+        Arc::clone(&self.lock_index())
+    }
+
+    /// While it is held, no row moves from memory to a file.
+    pub(crate) fn lock_index(&self) -> RwLockReadGuard<'_, Arc<Index>> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_index(&self) -> RwLockWriteGuard<'_, Index> {
+    fn write_index(&self) -> RwLockWriteGuard<'_, Arc<Index>> {
         self.index.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be held before an index is taken whose files are read, until they were.
+    pub(crate) fn read_files(&self) -> RwLockReadGuard<'_, ()> {
+        self.files.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tables of sums of a table.
@@ -90,6 +112,7 @@ impl Keeper {
         }
         // First: what goes need not be compacted.
         self.remove_oldest();
+        self.remove_gone(false);
         let large = self.large_hours();
         for table in &tables {
             self.compact(table.name(), table.schema(), &large);
@@ -98,6 +121,7 @@ impl Keeper {
             }
         }
         self.remove_oldest();
+        self.remove_gone(is_last);
         self.counters.put_size(&self.read_index());
     }
 
@@ -114,12 +138,13 @@ impl Keeper {
         match self.write_table(table, &held, &mut written) {
             Ok(()) => {
                 let mut index = self.write_index();
+                let tables = &mut Arc::make_mut(&mut index).tables;
                 let of_table = written.iter().filter(|(name, _)| name == table.name());
                 let latest_ns = of_table.map(|(_, file)| file.last_ns).max();
                 for (name, file) in written {
-                    index.tables.entry(name).or_default().files.insert(file);
+                    tables.entry(name).or_default().files.insert(file);
                 }
-                let stored = index.tables.entry(table.name().to_owned()).or_default();
+                let stored = tables.entry(table.name().to_owned()).or_default();
                 stored.mark(view.received(), latest_ns, table.state().evicted);
                 drop(index);
                 table.put_taken(Some(view.received()));
@@ -146,12 +171,13 @@ impl Keeper {
         held: &[RowChunk],
         written: &mut Vec<(String, StoredFile)>,
     ) -> Result<(), String> {
-        self.write_rows(table.name(), table.schema(), held, written)?;
+        // A process that is killed in between leaves sums of rows that are lost, which is what was
+        // on the network; rows without sums would be missing in every long series.
         for rollup in self.rollups_of(table).iter() {
             let sums = [RowChunk::own(rollup.sums(held))];
             self.write_rows(&rollup.name, rollup.schema, &sums, written)?;
         }
-        Ok(())
+        self.write_rows(table.name(), table.schema(), held, written)
     }
 
     fn write_rows(
@@ -192,9 +218,10 @@ impl Keeper {
                 hours.entry(file.hour).or_default().push(file.clone());
             }
         }
-        // Of the newest hour more rows come.
-        hours.pop_last();
-        hours.retain(|hour, _| !large.contains(hour));
+        // Of the newest hour more rows come, and of this one, if one stamp is from the future.
+        let now = Hour::of((self.now_ns)());
+        let Some(newest) = hours.keys().next_back().map(|newest| now.min(*newest)) else { return };
+        hours.retain(|hour, _| *hour < newest && !large.contains(hour));
         for files in hours.into_values() {
             let late = files.iter().filter(|file| file.numbers.0 == file.numbers.1).count();
             let was_compacted = late < files.len();
@@ -249,12 +276,15 @@ impl Keeper {
         match write(&self.root, name, compacted, schema, groups, OutputFile::finish_synced) {
             Ok(compacted) => {
                 let mut index = self.write_index();
-                let files = &mut index.tables.entry(name.to_owned()).or_default().files;
+                let tables = &mut Arc::make_mut(&mut index).tables;
+                let files = &mut tables.entry(name.to_owned()).or_default().files;
                 files.insert(compacted);
                 for file in run {
                     files.remove(file);
-                    self.remove(name, file);
                 }
+                drop(index);
+                let gone = run.iter().map(|file| (name.to_owned(), file.clone()));
+                locked(&self.gone).extend(gone);
             }
             Err(why) => self.counters.failed(&why),
         }
@@ -262,6 +292,7 @@ impl Keeper {
 
     fn remove_oldest(&self) {
         let mut index = self.write_index();
+        let index = Arc::make_mut(&mut index);
         let newest = index.files().map(|(_, file)| file.last_ns).max();
         // One stamp from the future, as a broken capture may have, does not end the history.
         let latest_ns = (self.now_ns)().saturating_add(HOUR_NS);
@@ -296,8 +327,27 @@ impl Keeper {
                 }
                 byte_count = byte_count.saturating_sub(file.byte_count);
                 self.counters.evicted(file.byte_count);
-                self.remove(&name, &file);
+                locked(&self.gone).push((name, file));
             }
+        }
+    }
+
+    /// Removes the files that are in no index any more, which queries may still read. If a run ends
+    /// before, the next one finds them as if it had ended between two removals.
+    fn remove_gone(&self, is_last: bool) {
+        let mut gone = locked(&self.gone);
+        let byte_count: u64 = gone.iter().map(|(_, file)| file.byte_count).sum();
+        let may_wait = !is_last && byte_count <= self.keep_bytes / GONE_SHARE;
+        let _no_query_reads = match self.files.try_write() {
+            Ok(files) => files,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) if may_wait || gone.is_empty() => return,
+            Err(TryLockError::WouldBlock) => {
+                self.files.write().unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        for (name, file) in gone.drain(..) {
+            self.remove(&name, &file);
         }
     }
 

@@ -94,7 +94,9 @@ impl History {
             keep_bytes,
             now_ns,
             store,
-            index: RwLock::new(index),
+            index: RwLock::new(Arc::new(index)),
+            files: RwLock::new(()),
+            gone: Mutex::new(Vec::new()),
             cache: Mutex::new(Cache::new(CACHE_BYTES_MAX)),
             rollups: Mutex::new(BTreeMap::new()),
             damaged: Mutex::new(BTreeSet::new()),
@@ -150,8 +152,8 @@ impl History {
     /// Stored rows of a table, which need not be one of this run.
     #[must_use]
     pub fn stored(&self, table: &str, schema: Schema, ask: &Ask<'_>) -> QueryResult {
-        let index = self.keeper.read_index();
-        self.keeper.stored(&index, table, schema, ask)
+        let _files = self.keeper.read_files();
+        self.keeper.stored(&self.keeper.read_index(), table, schema, ask)
     }
 
     /// Stored rows of a table and those in memory, open ones included, each once: for queries that

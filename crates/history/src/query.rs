@@ -2,7 +2,7 @@
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard};
 use std::thread;
 
 use engine::columns::{Columns, Schema};
@@ -68,6 +68,15 @@ struct Candidates<'a> {
     matched: usize,
 }
 
+/// Stored rows and rows in memory as they are at one moment, each row in one of both. Its files
+/// stay for as long as it is there.
+struct Snapshot<'a> {
+    index: Arc<Index>,
+    table: &'a Table,
+    view: View,
+    _files: RwLockReadGuard<'a, ()>,
+}
+
 /// A file that is read for a query.
 struct Reading<'a> {
     keeper: &'a Keeper,
@@ -77,6 +86,14 @@ struct Reading<'a> {
 }
 
 impl Keeper {
+    fn snapshot<'a>(&'a self, table: &'a Table) -> Snapshot<'a> {
+        let files = self.read_files();
+        // Until both are taken: a row that is stored in between would be in both, or in none.
+        let index = self.lock_index();
+        let view = table.view();
+        Snapshot { index: Arc::clone(&index), table, view, _files: files }
+    }
+
     /// Stored rows of a table.
     pub(crate) fn stored(
         &self,
@@ -115,14 +132,14 @@ impl Keeper {
 
     /// Stored rows of a table, and those in memory that are in no file.
     pub(crate) fn all(&self, table: &Table, ask: &Ask<'_>) -> QueryResult {
-        let index = self.read_index();
-        if let Some(view) = in_memory(&index, table, ask.range) {
+        let snapshot = self.snapshot(table);
+        if snapshot.is_in_memory(ask.range) {
             let mut found = QueryResult::default();
-            found.add(view.chunks());
+            found.add(snapshot.view.chunks());
             return found;
         }
-        let mut found = self.stored(&index, table.name(), table.schema(), ask);
-        found.add(memory(&index, table));
+        let mut found = self.stored(&snapshot.index, table.name(), table.schema(), ask);
+        found.add(snapshot.in_no_file());
         found
     }
 
@@ -130,23 +147,23 @@ impl Keeper {
     pub(crate) fn sums(&self, table: &Table, name: &str, ask: &Ask<'_>) -> Option<QueryResult> {
         let rollups = self.rollups_of(table);
         let rollup = rollups.iter().find(|rollup| rollup.name == name)?;
-        let index = self.read_index();
-        let mut found = self.stored(&index, name, rollup.schema, ask);
-        found.add(vec![RowChunk::own(rollup.sums(&memory(&index, table)))]);
+        let snapshot = self.snapshot(table);
+        let mut found = self.stored(&snapshot.index, name, rollup.schema, ask);
+        found.add(vec![RowChunk::own(rollup.sums(&snapshot.in_no_file()))]);
         Some(found)
     }
 
     pub(crate) fn rows(&self, table: &Table, query: &RowsQuery) -> Rows {
-        let index = self.read_index();
-        if let Some(view) = in_memory(&index, table, query.range) {
-            return query.run(&view);
+        let snapshot = self.snapshot(table);
+        if snapshot.is_in_memory(query.range) {
+            return query.run(&snapshot.view);
         }
         let (name, schema) = (table.name(), table.schema());
         let wanted = query.offset.saturating_add(query.limit);
         let order = query.order.iter().flat_map(|order| order.measure.columns().iter().copied());
         let ask = Ask { range: query.range, filter: &query.filter, columns: Some(order.collect()) };
         let columns = columns(schema, &ask);
-        let of_files = self.each_file(&index, name, query.range, |file| {
+        let of_files = self.each_file(&snapshot.index, name, query.range, |file| {
             let reading = Reading::new(self, name, file, schema)?;
             let mut of_file = OfFile { found: Vec::new(), searched: 0, is_left_out: false };
             for (group, _) in reading.groups(query.range) {
@@ -165,8 +182,8 @@ impl Keeper {
         }
         let mut chunks = self.winners(candidates, query, wanted, table);
         let stored: usize = chunks.iter().map(|held| held.columns().row_count()).sum();
-        chunks.extend(memory(&index, table));
-        drop(index);
+        chunks.extend(snapshot.in_no_file());
+        drop(snapshot);
         let mut rows = query.run_on(chunks, schema);
         rows.matched += matched - stored.min(matched);
         rows.searched += searched - stored.min(searched);
@@ -461,24 +478,81 @@ fn columns(schema: Schema, ask: &Ask<'_>) -> Vec<usize> {
     columns
 }
 
-/// The rows in memory, where all rows of a range are there.
-fn in_memory(index: &Index, table: &Table, range: TimeRange) -> Option<View> {
-    let view = table.view();
-    let stored = index.tables.get(table.name());
-    let evicted = view.received().saturating_sub(view.row_count() as u64);
-    let is_there = |stored: &StoredTable| {
-        range.from_ns.is_some_and(|from_ns| stored.is_in_memory(from_ns, evicted))
-    };
-    stored.is_none_or(is_there).then_some(view)
-}
+impl Snapshot<'_> {
+    fn stored(&self) -> Option<&StoredTable> {
+        self.index.tables.get(self.table.name())
+    }
 
-/// Rows in memory that are in no file.
-fn memory(index: &Index, table: &Table) -> Vec<RowChunk> {
-    let taken = index.tables.get(table.name()).map_or(0, |table| table.taken);
-    table.view().after(taken)
+    /// Whether all rows of a range are in memory.
+    fn is_in_memory(&self, range: TimeRange) -> bool {
+        let evicted = self.view.received().saturating_sub(self.view.row_count() as u64);
+        let is_there = |stored: &StoredTable| {
+            range.from_ns.is_some_and(|from_ns| stored.is_in_memory(from_ns, evicted))
+        };
+        self.stored().is_none_or(is_there)
+    }
+
+    /// Rows in memory that are in no file.
+    fn in_no_file(&self) -> Vec<RowChunk> {
+        self.view.after(self.stored().map_or(0, |stored| stored.taken))
+    }
 }
 
 /// Whether a range has something in common with the hours of these times.
 fn has_some(range: TimeRange, first_ns: i64, last_ns: i64) -> bool {
     range.from_ns.is_none_or(|from| last_ns >= from) && range.to_ns.is_none_or(|to| first_ns < to)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use engine::columns::{Field, Kind, Value};
+    use packet::Span;
+    use store::{Store, TableLimits};
+
+    use super::*;
+    use crate::{History, HistoryOptions};
+
+    const SCHEMA: Schema = &[Field::new("last_ns", Kind::TimestampNs, "")];
+
+    #[test]
+    fn no_flush_waits_for_a_query_which_keeps_its_files() {
+        let name = format!("wirelens-history-{}-snapshot", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&folder);
+        let day = Span::from_seconds(86_400);
+        let options = HistoryOptions::new(folder.clone(), day, 1 << 30, || 10 * HOUR_NS);
+        let options = HistoryOptions { flush_every: Duration::from_secs(3_600), ..options };
+        let store = Store::new();
+        let table = store.add("times", "", SCHEMA, TableLimits::default());
+        let history = History::begin(options, store).unwrap();
+        let store_row = |hour: i64| {
+            let mut rows = Columns::new(SCHEMA);
+            rows.push_row(&[Value::TimestampNs(hour * HOUR_NS)]).unwrap();
+            table.push(&rows);
+            history.flush();
+        };
+        let files = |index: &Index| -> Vec<_> {
+            let files = index.tables["times"].files.iter();
+            files.map(|file| file.path(&folder, "times")).collect()
+        };
+        store_row(0);
+        store_row(0);
+        let snapshot = history.keeper.snapshot(&table);
+        let before = files(&snapshot.index);
+        // The hour before is compacted then.
+        store_row(1);
+        let now = files(&history.keeper.read_index());
+        assert_eq!((before.len(), now.len()), (2, 2), "{now:?}");
+        assert!(before.iter().all(|path| path.exists() && !now.contains(path)));
+        assert_eq!((snapshot.view.row_count(), snapshot.in_no_file().len()), (2, 0));
+        drop(snapshot);
+        history.flush();
+        assert!(!before.iter().any(|path| path.exists()));
+        assert!(now.iter().all(|path| path.exists()));
+        drop(history);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

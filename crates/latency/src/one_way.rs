@@ -27,6 +27,9 @@ pub const WAIT_MAX: Span = Span::from_seconds(10);
 
 /// Bytes behind the transport header that tell packets apart.
 const PAYLOAD_LEN: usize = 16;
+/// Arrivals of matched packets leave the order when they outnumber those of packets that wait by
+/// more than this. Memory then follows what waits, and a match costs a bounded number of steps.
+const MATCHED_SPARE: usize = 1024;
 /// Buckets of histograms for each direction of a flow, on average.
 const BUCKETS_PER_WAY: usize = 64;
 
@@ -158,14 +161,38 @@ pub struct OneWayCounts {
 struct Waiting {
     seen: TapPacket,
     tap: Tap,
+    number: u64,
+}
+
+/// When a packet came that waits, or that has been matched since.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    time: Timestamp,
+    id: u64,
+    /// Distinguishes packets that are equal in all that their identity is made of.
+    number: u64,
+}
+
+type WaitingById = HashMap<u64, VecDeque<Waiting>>;
+
+impl Arrival {
+    /// Of packets with one identity those that came first are matched or given up first, so that
+    /// those that wait are the last that came.
+    fn waits(&self, waiting: &WaitingById) -> bool {
+        let first = waiting.get(&self.id).and_then(VecDeque::front);
+        first.is_some_and(|first| first.number <= self.number)
+    }
 }
 
 /// Packets between two taps, handed in in order of time.
 pub struct OneWay {
     limits: Limits,
-    waiting: HashMap<u64, VecDeque<Waiting>>,
+    /// Those with one identity are of one tap: the first of the other tap is matched with them.
+    waiting: WaitingById,
     waiting_count: usize,
-    order: VecDeque<(Timestamp, u64)>,
+    /// In the order of their numbers.
+    order: VecDeque<Arrival>,
+    next_number: u64,
     ways: HashMap<(FlowKey, u8), OneWayFlow>,
     /// Packets of flows that one tap alone has seen so far, until the other one does.
     early: HashMap<(FlowKey, u8), [u64; 2]>,
@@ -183,6 +210,7 @@ impl OneWay {
             waiting: HashMap::new(),
             waiting_count: 0,
             order: VecDeque::new(),
+            next_number: 0,
             ways: HashMap::new(),
             early: HashMap::new(),
             buckets: Budget::new(limits.flow_count_max.saturating_mul(BUCKETS_PER_WAY)),
@@ -199,18 +227,30 @@ impl OneWay {
         if let Some(first) = self.take_match(tap, seen.id) {
             self.matched(first, tap, seen, out);
         } else if self.waiting_count < self.limits.waiting_max {
-            self.waiting_count += 1;
-            self.waiting.entry(seen.id).or_default().push_back(Waiting { seen, tap });
-            self.order.push_back((seen.time, seen.id));
+            self.keep(tap, seen);
         } else {
             self.counts.no_room += 1;
         }
     }
 
+    fn keep(&mut self, tap: Tap, seen: TapPacket) {
+        let Self { waiting, waiting_count, order, next_number, .. } = self;
+        let (id, number) = (seen.id, *next_number);
+        *next_number += 1;
+        *waiting_count += 1;
+        waiting.entry(id).or_default().push_back(Waiting { seen, tap, number });
+        order.push_back(Arrival { time: seen.time, id, number });
+        if order.len() > waiting_count.saturating_mul(2).saturating_add(MATCHED_SPARE) {
+            order.retain(|arrival| arrival.waits(waiting));
+        }
+    }
+
     fn take_match(&mut self, tap: Tap, id: u64) -> Option<Waiting> {
         let held = self.waiting.get_mut(&id)?;
-        let place = held.iter().position(|waiting| waiting.tap != tap)?;
-        let found = held.remove(place);
+        if held.front()?.tap == tap {
+            return None;
+        }
+        let found = held.pop_front();
         if held.is_empty() {
             self.waiting.remove(&id);
         }
@@ -267,11 +307,15 @@ impl OneWay {
     }
 
     fn expire<T: TakeSamples>(&mut self, before: Timestamp, out: &mut T) {
-        while let Some(&(time, id)) = self.order.front().filter(|(time, _)| *time < before) {
+        while let Some(&arrival) = self.order.front().filter(|arrival| arrival.time < before) {
             self.order.pop_front();
+            let Arrival { id, number, .. } = arrival;
             let Some(held) = self.waiting.get_mut(&id) else { continue };
-            let is_it = held.front().is_some_and(|waiting| waiting.seen.time <= time);
-            let Some(gone) = held.pop_front().filter(|_| is_it) else { continue };
+            // It may have been matched, and another that is equal to it may wait since.
+            if held.front().is_none_or(|first| first.number != number) {
+                continue;
+            }
+            let Some(gone) = held.pop_front() else { continue };
             if held.is_empty() {
                 self.waiting.remove(&id);
             }
@@ -340,5 +384,95 @@ fn sample_of(seen: &TapPacket) -> Sample {
         ecn: seen.ecn,
         echo: Echo::default(),
         sharp: Sharp::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn seen(ms: i64, id: u64) -> TapPacket {
+        let time = Timestamp::from_ns(ms * 1_000_000);
+        TapPacket { time, id, ..TapPacket::for_test(FlowDirection::LowToHigh) }
+    }
+
+    fn one_way(waiting_max: usize) -> OneWay {
+        OneWay::new(Limits { waiting_max, ..Limits::default() })
+    }
+
+    #[test]
+    fn packets_that_are_equal_are_matched_in_order_however_far_apart_they_are() {
+        for period_ms in [1, 5_000, 9_999, 10_000, 10_001, 20_000] {
+            let mut one_way = one_way(100);
+            for at in 0..30 {
+                one_way.add(Tap::Ingress, seen(at * period_ms, 7), &mut ());
+                one_way.add(Tap::Egress, seen(at * period_ms + 5, 7), &mut ());
+            }
+            assert_eq!((one_way.counts.matched, one_way.waiting_count), (30, 0), "{period_ms}");
+            assert!(one_way.waiting.is_empty());
+            one_way.finish(&mut ());
+            let flows = one_way.take_flows();
+            let [(_, _, flow)] = flows.as_slice() else { panic!("one flow") };
+            assert_eq!((flow.packets, flow.lost, flow.unseen), (30, 0, 0), "{period_ms}");
+        }
+    }
+
+    #[test]
+    fn packets_that_were_matched_take_bounded_memory_while_one_waits() {
+        let mut one_way = one_way(4);
+        one_way.add(Tap::Ingress, seen(0, 0), &mut ());
+        for id in 1..10_000 {
+            one_way.add(Tap::Ingress, seen(1, id), &mut ());
+            one_way.add(Tap::Egress, seen(2, id), &mut ());
+            assert!(one_way.order.len() <= 2 * 4 + MATCHED_SPARE);
+        }
+        assert_eq!((one_way.counts.matched, one_way.waiting_count), (9_999, 1));
+        // The one that waits is still in line.
+        one_way.finish(&mut ());
+        assert_eq!((one_way.waiting_count, one_way.counts.no_room), (0, 0));
+        assert_eq!(one_way.take_flows()[0].2.lost, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn what_waits_is_what_a_list_of_packets_has(
+            packets in prop::collection::vec(
+                (
+                    prop_oneof![Just(0_i64), Just(2_500_i64), Just(5_000_i64), 0_i64..4_000],
+                    any::<bool>(),
+                    0_u64..3,
+                ),
+                1..200,
+            ),
+            waiting_max in 1_usize..6,
+        ) {
+            let mut one_way = one_way(waiting_max);
+            let mut list: Vec<(i64, bool, u64)> = Vec::new();
+            let (mut now_ms, mut matched, mut refused) = (0, 0, 0);
+            for (wait_ms, is_egress, id) in packets {
+                now_ms += wait_ms;
+                list.retain(|&(ms, ..)| ms >= now_ms - 10_000);
+                match list.iter().position(|&(_, tap, of)| of == id && tap != is_egress) {
+                    Some(at) => {
+                        list.remove(at);
+                        matched += 1;
+                    }
+                    None if list.len() < waiting_max => list.push((now_ms, is_egress, id)),
+                    None => refused += 1,
+                }
+                let tap = if is_egress { Tap::Egress } else { Tap::Ingress };
+                one_way.add(tap, seen(now_ms, id), &mut ());
+                let held: usize = one_way.waiting.values().map(VecDeque::len).sum();
+                prop_assert_eq!((one_way.waiting_count, held), (list.len(), list.len()));
+                let counts = one_way.counts();
+                prop_assert_eq!((counts.matched, counts.no_room), (matched, refused));
+                let waits = |arrival: &&Arrival| arrival.waits(&one_way.waiting);
+                prop_assert_eq!(one_way.order.iter().filter(waits).count(), list.len());
+            }
+            one_way.finish(&mut ());
+            prop_assert!(one_way.waiting.is_empty() && one_way.waiting_count == 0);
+        }
     }
 }

@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 pub const NAME_LEN_MAX: usize = 255;
 
 /// Appends bytes of a name in lower case. Letters, digits and visible ASCII of any script stay;
-/// other characters become `\u{…}` and bytes that are no UTF-8 `\x…`.
+/// other characters become `\u{…}`, as does a sign of arithmetic at the beginning, and bytes that are
+/// no UTF-8 `\x…`.
 pub fn push(text: &mut String, bytes: &[u8]) {
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -26,7 +27,8 @@ pub fn push(text: &mut String, bytes: &[u8]) {
 fn push_char(text: &mut String, c: char) {
     match c {
         '\\' => text.push_str("\\\\"),
-        ' '..='~' => text.push(c.to_ascii_lowercase()),
+        // A spreadsheet takes what begins so for a formula, and runs it.
+        ' '..='~' if !(text.is_empty() && "=+-@".contains(c)) => text.push(c.to_ascii_lowercase()),
         _ if c.is_alphanumeric() => text.push(c),
         _ => {
             let _ = write!(text, "\\u{{{:x}}}", u32::from(c));
@@ -53,6 +55,13 @@ mod tests {
         assert_eq!(shown(b"WWW.Example.COM."), "www.example.com");
         assert_eq!(shown("bücher.example".as_bytes()), "bücher.example");
         assert_eq!(shown(b"living room._airplay._tcp.local"), "living room._airplay._tcp.local");
+    }
+
+    #[test]
+    fn what_a_spreadsheet_would_calculate_is_escaped() {
+        assert_eq!(shown(b"=cmd|' /c calc'!a1"), "\\u{3d}cmd|' /c calc'!a1");
+        assert_eq!(shown(b"-a.example"), "\\u{2d}a.example");
+        assert_eq!(shown(b"a-b@c=d+e"), "a-b@c=d+e");
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) 
 fn admit(app: &App, request: &Request) -> Result<Option<Response>, Problem> {
     let headers = request.headers();
     check_host(app, headers)?;
-    check_site(headers)?;
+    check_site(request.uri().path(), headers)?;
     let Some(token) = app.token.as_deref() else { return Ok(None) };
     let bearer = header(headers, AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
     let cookie = header(headers, COOKIE).and_then(|cookies| {
@@ -106,11 +106,13 @@ fn check_host(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// A page of another site gets nothing.
-fn check_site(headers: &HeaderMap) -> Result<(), Problem> {
+fn check_site(path: &str, headers: &HeaderMap) -> Result<(), Problem> {
     let site = header(headers, HeaderName::from_static("sec-fetch-site")).unwrap_or("none");
     let mode = header(headers, HeaderName::from_static("sec-fetch-mode")).unwrap_or_default();
-    // A link on another page may lead here.
-    if matches!(site, "same-origin" | "none") || mode == "navigate" {
+    // A link on another page may lead to the page here. What costs work or has data does not answer
+    // it: a site could open many such addresses.
+    let is_page = !path.starts_with("/api/") && path != "/metrics";
+    if matches!(site, "same-origin" | "none") || (mode == "navigate" && is_page) {
         return Ok(());
     }
     Err(Problem::new(StatusCode::FORBIDDEN, "requests from another site are not allowed"))

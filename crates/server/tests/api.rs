@@ -149,6 +149,34 @@ fn rows_groups_and_series_are_answered() {
 }
 
 #[test]
+fn values_of_groups_are_bounded() {
+    let server = begin(&store(), None);
+    let path = "/api/v1/tables/flows/groups?by=src_ip,src_ip&sum=bytes,src_bytes,bytes&max=bytes";
+    let groups = get(&server, path).json();
+    let columns = json!(["src_ip", "rows", "sum_bytes", "sum_src_bytes", "max_bytes"]);
+    assert_eq!(groups["columns"], columns, "each once");
+    // Each list is within the limit, and all four together are not.
+    let fields = (0..17).map(|at| Field::new(format!("n{at}").leak(), Kind::U64, ""));
+    let wide: Schema = fields.collect::<Vec<_>>().leak();
+    let store = Store::new();
+    store.add("wide", "", wide, TableLimits::default());
+    let server_of_wide = begin(&store, None);
+    let names: Vec<_> = wide.iter().map(|field| field.name).collect();
+    let path = |names: &[&str]| {
+        let names = names.join(",");
+        let lists = ["sum", "max", "min", "mean"].map(|list| format!("&{list}={names}"));
+        format!("/api/v1/tables/wide/groups?by=n0{}", lists.concat())
+    };
+    assert_eq!(get(&server_of_wide, &path(&names[..16])).status, 200);
+    let refused = get(&server_of_wide, &path(&names));
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    let wanted = "68 columns of sum, max, min and mean; wanted: 64 at most";
+    assert_eq!(refused.error(), wanted);
+    server_of_wide.end();
+    server.end();
+}
+
+#[test]
 fn flows_and_hosts_are_put_together() {
     let server = begin(&store(), None);
     let flow = get(&server, "/api/v1/flows/1:1?first_ns=1764113831123456790").json();
@@ -174,6 +202,11 @@ fn what_is_wrong_is_said() {
         ("/api/v1/tables/flows?colour=1", 400, "colour"),
         ("/api/v1/tables/flows?where=colour%20%3D%3D%201", 400, "no column"),
         ("/api/v1/tables/flows?sort=colour", 400, "no column"),
+        (
+            "/api/v1/tables/flows?sort=bytes,bytes,bytes,bytes,bytes,bytes,bytes,bytes,bytes",
+            400,
+            "8 at most",
+        ),
         ("/api/v1/tables/flows?from=noon", 400, "wanted"),
         ("/api/v1/tables/flows/groups", 400, "by"),
         ("/api/v1/tables/flows/groups?by=", 400, "by: empty"),
@@ -212,6 +245,18 @@ fn every_answer_is_guarded() {
     assert_eq!(of_host("[::1]:80").status, 200);
     let cross = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\n";
     assert_eq!(get_with(address, "/api/v1/state", cross).status, 403);
+    let link = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n";
+    for (path, status) in [
+        ("/", 200),
+        ("/api/v1/state", 403),
+        ("/api/v1/packetlog/pcapng", 403),
+        ("/api/v1/openapi.json", 403),
+        ("/metrics", 403),
+    ] {
+        assert_eq!(get_with(address, path, link).status, status, "{path}");
+    }
+    let typed = "Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\n";
+    assert_eq!(get_with(address, "/metrics", typed).status, 200);
     let posted = send(
         address,
         "POST /api/v1/state HTTP/1.1\r\nHost: localhost\r\n\

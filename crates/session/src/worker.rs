@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use ::classify::Cascade;
 use ::classify::serve::{StageRow, StageRows};
-use bus::{AnswerRows, BusError, RowAnswer, RowFields, Worker, WorkerCounts, WorkerOptions};
+use bus::{
+    AnswerError, AnswerRows, BusError, RowAnswer, RowFields, Worker, WorkerCounts, WorkerOptions,
+};
 pub use model::Device;
 use serde::Deserialize;
 use store::Store;
@@ -203,7 +205,7 @@ pub fn run(
 /// What a worker has done, for people.
 #[must_use]
 pub fn lines(counts: &WorkerCounts) -> String {
-    let WorkerCounts { answered, messages, batches, late, busy, refused } = counts;
+    let WorkerCounts { answered, messages, batches, late, busy, refused, failed } = counts;
     let mut text = format!("worker: {answered} rows in {messages} messages answered");
     let _ = match batches < messages {
         true => writeln!(text, ", in {batches} batches"),
@@ -213,6 +215,7 @@ pub fn lines(counts: &WorkerCounts) -> String {
         (late, "messages came too late for their deadline"),
         (busy, "messages found no room to wait (more threads, or more workers)"),
         (refused, "messages were damaged, of another version, or of another model"),
+        (failed, "messages have no answer, as the model failed"),
     ] {
         if *count > 0 {
             let _ = writeln!(text, "worker: {count} {what}");
@@ -251,27 +254,36 @@ impl Model {
 }
 
 impl AnswerRows for Model {
-    fn answer(&mut self, rows: &[RowFields<'_>], answers: &mut Vec<RowAnswer>) -> bool {
+    fn answer(
+        &mut self,
+        rows: &[RowFields<'_>],
+        answers: &mut Vec<RowAnswer>,
+    ) -> Result<(), AnswerError> {
         let are_ours = rows.iter().all(|row| self.push(row));
         let nothing = RowAnswer { label: 0, guess: 0, confidence: 0.0, uncertainty: 0.0 };
         self.stages.clear();
         self.stages.extend(rows.iter().map(|row| usize::from(row.stage)));
         answers.resize(rows.len(), nothing);
+        let mut failure = None;
         for stage in 0..self.stage_count {
             let mut places = (0..).zip(&self.stages).filter(|&(_, &of)| of == stage);
-            self.rows.answer(stage, |told| {
+            let of_stage = self.rows.answer(stage, |given| {
                 if let Some(answer) =
                     places.next().and_then(|(at, _): (usize, _)| answers.get_mut(at))
                 {
-                    let ::classify::Answer { label, guess, confidence, uncertainty } = told;
+                    let ::classify::Answer { label, guess, confidence, uncertainty } = given;
                     *answer = RowAnswer { label, guess, confidence, uncertainty };
                 }
             });
+            failure = failure.or(of_stage);
         }
-        if !are_ours {
-            answers.clear();
-        }
-        are_ours
+        let error = match (are_ours, failure) {
+            (true, None) => return Ok(()),
+            (false, _) => AnswerError::OtherModel,
+            (true, Some(why)) => AnswerError::Failure(why),
+        };
+        answers.clear();
+        Err(error)
     }
 }
 

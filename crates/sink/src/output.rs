@@ -288,9 +288,7 @@ impl OutputFile {
         let refused = |source| OutputError::Create { path: path.to_owned(), source };
         replaced.map_or(Ok(()), |found| files::check_owner(found, path)).map_err(refused)?;
         let target = path.to_owned();
-        let mut partial: OsString = target.clone().into_os_string();
-        partial.push(suffix);
-        let partial = PathBuf::from(partial);
+        let partial = with_suffix(path, suffix);
         let file = open_partial(path, &partial)?;
         if let Some(replaced) = replaced
             && let Err(source) = inherit(&file, replaced)
@@ -363,6 +361,17 @@ impl Drop for OutputFile {
     fn drop(&mut self) {
         self.abandon();
     }
+}
+
+/// The name under which an output of this name grows.
+pub(crate) fn partial_name(path: &Path) -> PathBuf {
+    with_suffix(path, PARTIAL_SUFFIX)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name: OsString = path.to_owned().into_os_string();
+    name.push(suffix);
+    name.into()
 }
 
 /// Gives a file the permissions of the one before it: those that a user asks for go first, another

@@ -2,12 +2,13 @@
 //!
 //! Folders have Hive's layout, `date=2026-11-25/hour=13/part-00000.parquet`, which DuckDB, Polars,
 //! Spark and others read as columns. No part replaces another: a run that continues a folder uses
-//! the next free number.
+//! the next free number, and a part that a killed run left unfinished keeps its own.
 //!
 //! **Bounds.** At most [`OPEN_MAX`] folders have a part that grows, so at most so many row groups
 //! are held. A row for another folder has the part finished that was written to longest ago; rows
 //! of that folder that come later begin another part there.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ use engine::event_time::EventTime;
 use engine::time::{Span, Timestamp};
 use files::FileMode;
 
+use crate::output::partial_name;
 use crate::rotation::{ROWS_BACK, Turn, time_column, time_ns};
 use crate::{Existing, Format, OutputError, OutputFile, Rotation, WriteError, Writer};
 
@@ -262,6 +264,11 @@ fn next_part(folder: &Path, format: Format) -> Result<OutputFile, WriteError> {
     let suffix = format.suffixes().first().copied().unwrap_or_default();
     for number in 0..PARTS_MAX {
         let path = folder.join(format!("part-{number:05}.{suffix}"));
+        // A killed run may have left it, with rows that can be recovered: a new output of this name
+        // would remove it.
+        if fs::symlink_metadata(partial_name(&path)).is_ok() {
+            continue;
+        }
         match OutputFile::create(&path, Existing::Refuse) {
             Err(OutputError::Exists(_) | OutputError::Busy { .. }) => {}
             other => return Ok(other.map_err(io::Error::from)?),
@@ -401,8 +408,6 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use engine::columns::{Field, Kind};
 
     use super::*;
@@ -481,6 +486,25 @@ mod tests {
         let names: Vec<_> =
             (0..4).map(|part| format!("date=1970-01-01/part-0000{part}.csv")).collect();
         assert_eq!(files(home.path()), names);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_stays_and_can_be_recovered() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("date=1970-01-01");
+        fs::create_dir(&folder).unwrap();
+        let left = folder.join("part-00000.csv.partial");
+        fs::write(&left, "number,last_ns\n7,1\n8").unwrap();
+        let mut parts =
+            Parts::create(home.path(), Format::Csv, SCHEMA, Partition::Day, None).unwrap();
+        parts.write(&rows([0])).unwrap();
+        parts.finish_open().unwrap();
+        let names = ["date=1970-01-01/part-00000.csv.partial", "date=1970-01-01/part-00001.csv"];
+        assert_eq!(files(home.path()), names);
+        let target = folder.join("part-00000.csv");
+        let recovered = crate::recover(&left, &target, Existing::Refuse).unwrap();
+        assert_eq!(recovered.row_count, 1);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "number,last_ns\n7,1\n");
     }
 
     #[test]

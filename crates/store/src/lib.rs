@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use engine::columns::Schema;
+use engine::event_time::STEP_BACK;
 
 pub use counts::{Count, CountKind, Spread};
 pub use table::{OpenRows, RowChunk, Table, TableLimits, TableState, View};
@@ -40,6 +41,10 @@ pub struct Store {
     asked: AtomicU64,
     asked_for_rows: AtomicU64,
     time_ns: AtomicI64,
+    /// The time that was put last, if it was [`STEP_BACK`] or more behind; else the maximum.
+    behind_ns: AtomicI64,
+    /// Whether time steps back.
+    has_epochs: AtomicBool,
     is_over: AtomicBool,
     /// Whether someone takes every row; see [`Table::put_taken`].
     are_taken: AtomicBool,
@@ -51,6 +56,7 @@ impl Store {
     pub fn new() -> Arc<Self> {
         let store = Self::default();
         store.time_ns.store(i64::MIN, Ordering::Relaxed);
+        store.behind_ns.store(i64::MAX, Ordering::Relaxed);
         Arc::new(store)
     }
 
@@ -129,9 +135,27 @@ impl Store {
         self.asked_for_rows.load(Ordering::Acquire)
     }
 
-    /// Event time has come so far.
+    /// From here on [`put_time`](Self::put_time) may set time back. For runs whose passes are all
+    /// at the present, as on an interface: parts of captures are not, and sensors send rows later.
+    pub fn allow_epochs(&self) {
+        self.has_epochs.store(true, Ordering::Release);
+    }
+
+    /// Event time has come so far: it is the latest that was put. Where
+    /// [epochs](Self::allow_epochs) are allowed, two times in a row that rise and are
+    /// [`STEP_BACK`] or more behind begin one, so that no stamp stops time; see
+    /// [`engine::event_time`]. One alone may be the stamp that is wrong.
     pub fn put_time(&self, ns: i64) {
-        self.time_ns.fetch_max(ns, Ordering::AcqRel);
+        let latest = self.time_ns.fetch_max(ns, Ordering::AcqRel);
+        let is_behind = latest.saturating_sub(ns) >= STEP_BACK.as_ns();
+        let now_behind = if is_behind { ns } else { i64::MAX };
+        let before = self.behind_ns.swap(now_behind, Ordering::AcqRel);
+        if is_behind && ns > before && self.has_epochs.load(Ordering::Acquire) {
+            // If another thread has put a later time meanwhile, that one counts.
+            let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
+            let _ = self.time_ns.compare_exchange(latest, ns, set, seen);
+            self.behind_ns.store(i64::MAX, Ordering::Release);
+        }
     }
 
     /// How far event time has come; nothing before the first packet with a time.
@@ -207,5 +231,43 @@ impl Store {
             counts.put(application, part, of_part);
         }
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+    const HOURS: i64 = 3 * 3_600;
+
+    /// The time after these seconds were put.
+    fn time_after(store: &Store, seconds: &[i64]) -> Option<i64> {
+        seconds.iter().for_each(|seconds| store.put_time(seconds * SECOND));
+        store.time_ns().map(|ns| ns / SECOND)
+    }
+
+    #[test]
+    fn time_steps_back_with_the_second_time_that_is_behind() {
+        let store = Store::new();
+        assert_eq!(store.time_ns(), None);
+        store.allow_epochs();
+        assert_eq!(time_after(&store, &[100, HOURS, 101]), Some(HOURS));
+        assert_eq!(time_after(&store, &[102]), Some(102));
+        assert_eq!(time_after(&store, &[103, 60, 61, 62]), Some(103), "late is not behind");
+    }
+
+    #[test]
+    fn one_time_that_is_behind_moves_nothing() {
+        let store = Store::new();
+        store.allow_epochs();
+        // Tables of one pass put the same time.
+        assert_eq!(time_after(&store, &[HOURS, 0, 0, 0, HOURS + 1, 7]), Some(HOURS + 1));
+    }
+
+    #[test]
+    fn without_epochs_time_is_the_latest() {
+        let store = Store::new();
+        assert_eq!(time_after(&store, &[HOURS, 100, 101, 102]), Some(HOURS));
     }
 }

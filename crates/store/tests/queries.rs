@@ -132,6 +132,9 @@ fn rows_come_in_order_and_in_pages() {
     let range = TimeRange { from_ns: Some(SECOND), to_ns: Some(62 * SECOND) };
     assert_eq!(found(&RowsQuery { range, ..query("", "first_ns") }), [1, 61]);
     assert!(Order::read("-colour", SCHEMA).unwrap_err().to_string().contains("dst_port"));
+    let order = |count| Order::read(&vec!["dst_port"; count].join(","), SCHEMA);
+    assert_eq!(order(8).unwrap().len(), 8);
+    assert_eq!(order(9).unwrap_err().to_string(), "sort: 9 columns; wanted: 8 at most");
 }
 
 #[test]

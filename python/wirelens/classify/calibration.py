@@ -125,8 +125,7 @@ def choose_below(
     """The least threshold with which at most `foreign_max` of the foreign flows get a name and
     `right_min` of the names of other flows are right.
 
-    Where none does both, the least that does what can be done of the first; answers that are
-    more likely wrong than right are never told.
+    Where none does both, 0.5; answers that are more likely wrong than right are never told.
     """
     own, others = is_named & ~is_foreign, is_named & is_foreign
     foreign_total = max(float(weights[is_foreign].sum()), 1e-9)
@@ -135,7 +134,8 @@ def choose_below(
         told = own & (confidences >= below)
         share = float(weights[others & (confidences >= below)].sum()) / foreign_total
         mine = weights[told]
-        right = float((is_right[told] * mine).sum() / mine.sum()) if told.any() else 1.0
+        # A threshold above all confidences keeps no promise: it gives every flow away.
+        right = float((is_right[told] * mine).sum() / mine.sum()) if told.any() else 0.0
         if share <= foreign_max and right >= right_min:
             why = (
                 f"the least of {_STEPS // 2 / _STEPS} and more with which at most "

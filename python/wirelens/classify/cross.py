@@ -5,6 +5,8 @@ divided into folds, and for each fold a cascade is trained, chosen and placed on
 beginning to end; together their verdicts are of all flows.
 """
 
+from dataclasses import replace
+
 import numpy
 
 from wirelens import written
@@ -13,7 +15,7 @@ from wirelens.classify.dataset import Dataset
 from wirelens.classify.place import STAGES
 from wirelens.classify.pool import PORT_TABLE, Plan
 from wirelens.classify.split import absent_classes, folds
-from wirelens.classify.steps import Outcome, Request, choose, read_flows
+from wirelens.classify.steps import Outcome, Request, choose, read_flows, sealed_flows
 from wirelens.errors import OptionError
 from wirelens.learn.metrics import Array
 from wirelens.learn.progress import Progress
@@ -26,23 +28,35 @@ def cross_validate(request: Request, count: int, progress: Progress) -> str:
     """Trains `count` cascades and reports on their verdicts together, in Markdown."""
     written.check(request.work_folder, request.report, request.plots)
     dataset = read_flows(request, progress)
-    held = folds(dataset.labels, dataset.families, count, request.pool.seed)
+    is_held = sealed_flows(request, dataset)
+    rows = numpy.flatnonzero(~is_held)
+    left_out = ""
+    if request.sealed:
+        names = set(dataset.families[is_held].tolist())
+        left_out = (
+            f"{len(names)} sealed families of captures ({int(is_held.sum())} flows, --sealed "
+            f"{request.sealed:g}) are left out: no fold is trained or evaluated on them. "
+        )
+        progress.tell(left_out.strip())
+    # What is judged here are folds of the others.
+    asked = replace(request, sealed=0.0)
     outcomes = []
-    for number, rows in enumerate(held):
-        plan = _plan(request, dataset, rows)
-        told = f"fold {number + 1} of {count}: {len(rows)} flows are held out"
+    parts = folds(dataset.labels[rows], dataset.families[rows], count, request.pool.seed)
+    for number, part in enumerate(parts):
+        plan = _plan(asked, dataset, rows, rows[part])
+        told = f"fold {number + 1} of {count}: {len(part)} flows are held out"
         progress.tell(told)
-        outcomes.append(choose(request, dataset, plan, told, progress))
-    text = _report(request, dataset, outcomes)
+        outcomes.append(choose(asked, dataset, plan, told, progress))
+    text = _report(asked, dataset, rows, outcomes, left_out)
     if request.report is not None:
         written.text(request.report, text)
         progress.tell(f"wrote {request.report}")
     return text
 
 
-def _plan(request: Request, dataset: Dataset, held: Array) -> Plan:
-    """Sides without the flows that are held out."""
-    rest = numpy.delete(numpy.arange(len(dataset)), held)
+def _plan(request: Request, dataset: Dataset, rows: Array, held: Array) -> Plan:
+    """Sides of these flows without those that are held out."""
+    rest = numpy.setdiff1d(rows, held)
     absent = absent_classes(dataset.labels, rest, dataset.classes)
     if absent:
         raise OptionError(
@@ -69,16 +83,20 @@ def _plan(request: Request, dataset: Dataset, held: Array) -> Plan:
     )
 
 
-def _report(request: Request, dataset: Dataset, outcomes: list[Outcome]) -> str:
-    """All folds' verdicts as one."""
-    count = len(dataset)
+def _report(
+    request: Request, dataset: Dataset, judged_rows: Array, outcomes: list[Outcome], left_out: str
+) -> str:
+    """All folds' verdicts on these flows as one."""
+    count = len(judged_rows)
+    place = numpy.full(len(dataset), -1)
+    place[judged_rows] = numpy.arange(count)
     labels = numpy.zeros(count, dtype=numpy.int64)
     stages = numpy.zeros(count, dtype=numpy.int64)
     singles = {one.name: numpy.zeros(count, dtype=numpy.int64) for one in outcomes[0].singles}
     costs: dict[str, list[float]] = {name: [] for name in singles}
     used: dict[str, list[str]] = {name: [] for name in STAGES}
     for outcome in outcomes:
-        rows = outcome.plan.test
+        rows = place[outcome.plan.test]
         labels[rows] = outcome.verdicts.labels
         names = [stage for stage, _ in outcome.placement.stages]
         stages[rows] = numpy.array([STAGES.index(name) for name in names])[outcome.verdicts.stages]
@@ -87,7 +105,8 @@ def _report(request: Request, dataset: Dataset, outcomes: list[Outcome]) -> str:
         for one in outcome.singles:
             singles[one.name][rows] = one.predicted
             costs[one.name].append(one.cost_us or 0.0)
-    evidence = report.Evidence(dataset.labels, dataset.families, dataset.classes)
+    truth, families = dataset.labels[judged_rows], dataset.families[judged_rows]
+    evidence = report.Evidence(truth, families, dataset.classes)
     judged = [
         report.System(name, predicted, float(numpy.mean(costs[name])))
         for name, predicted in singles.items()
@@ -104,5 +123,5 @@ def _report(request: Request, dataset: Dataset, outcomes: list[Outcome]) -> str:
     chosen = f"{request.folds} folds" if request.folds else "a validation set"
     return (
         f"# {request.name}: {len(outcomes)} folds of families\n\n{made}Each fold was classified "
-        f"by a cascade trained, and selected by {chosen}, on the others. {tables}"
+        f"by a cascade trained, and selected by {chosen}, on the others. {left_out}{tables}"
     )

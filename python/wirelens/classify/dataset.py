@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy
 
-from wirelens import _wirelens
+from wirelens.classify import copies
 from wirelens.classify.calibration import UNKNOWN
+from wirelens.classify.copies import CaptureHash, joined_families
 from wirelens.classify.features import FirstPacketsTable, FlowFeatures, first_packets
 from wirelens.classify.labels import (
     FlowKey,
@@ -27,6 +28,7 @@ from wirelens.classify.labels import (
 from wirelens.classify.names import Evidence, read_evidence
 from wirelens.classify.recipe import PORT_NUMBERS, Recipe, packet_of
 from wirelens.errors import OptionError
+from wirelens.found import readable_captures
 from wirelens.learn.metrics import Array
 from wirelens.learn.sealing import is_sealed
 
@@ -171,6 +173,11 @@ class Sample:
         """When each flow began."""
         return numpy.array([(self._read.keys["first_ns"][row] or 0) / 1e9 for row in self._rows])
 
+    def bounds(self, name: str) -> list[int | None]:
+        """Each flow's `first_ns` or `last_ns`; None where its capture has no times."""
+        stamps = self._read.keys[name]
+        return [stamps[row] for row in self._rows.tolist()]
+
     def waiting_us(self, packets: int) -> Array:
         """How long each flow waits until a model of so many packets can be asked.
 
@@ -242,6 +249,10 @@ class Dataset:
     keys: list[FlowKey] = field(repr=False)
     first_ns: list[int] = field(repr=False)
     warnings: list[str] = field(default_factory=list)
+    # After so long without a packet a flow ended.
+    idle_timeout_ns: int = IDLE_TIMEOUT_NS
+    # Of each capture that has labelled flows, by its index.
+    hashes: dict[int, CaptureHash] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -257,6 +268,21 @@ class Dataset:
             keys=[self.keys[row] for row in rows.tolist()],
             first_ns=[self.first_ns[row] for row in rows.tolist()],
         )
+
+    def _flows(self) -> copies.Flows:
+        first, last = self.sample.bounds("first_ns"), self.sample.bounds("last_ns")
+        return copies.Flows(self.keys, self.families.tolist(), first, last)
+
+    def with_copies_joined(self) -> "Dataset":
+        """The same; families that have a flow in common are one."""
+        captures = [self.hashes[file].content for file in self.capture_of.tolist()]
+        families = copies.families_with_copies(self._flows(), captures)
+        return replace(self, families=numpy.array(families))
+
+    def meetings(self) -> list[str]:
+        """Says which flows may be in captures of several families."""
+        files = self.capture_of.tolist()
+        return copies.meeting_message(self._flows(), self.captures, files, self.idle_timeout_ns)
 
     def oddities(self) -> str:
         """How many flows are unlike what most models are made for, in a sentence."""
@@ -346,8 +372,8 @@ def folder_source(folder: Path) -> Source:
 
 
 def captures_of(paths: Sequence[Path]) -> list[Path]:
-    """Captures that these files and folders come to."""
-    return [Path(found) for found in _wirelens.captures([str(path) for path in paths])]
+    """Captures that these files and folders come to; warns of those that cannot be read."""
+    return [Path(found) for found in readable_captures([str(path) for path in paths], 2)]
 
 
 def capture_families(captures: Sequence[Path], families: dict[str, str] | None) -> list[str]:
@@ -404,6 +430,7 @@ def load(
         source.captures,
         zip(keys["file"], flow_keys, first_ns, strict=True),
         zip(keys["src_mac"], keys["dst_mac"], strict=True),
+        [int(value or 0) for value in keys["last_ns"]],
     )
     if names_protocols:
         _forget(found, ~numpy.isin(protocols, (_TCP, _UDP)))
@@ -420,23 +447,23 @@ def load(
     if len(labels) == 0:
         raise _no_labels(source, found, names)
     files = numpy.array(keys["file"])[kept]
-    by_row = [row_families[row] for row in kept]
-    long = numpy.array(keys["long_packets"])[kept]
-    hashes = _hashes(source.captures, files)
-    families = joined_families(by_row, [hashes[file] for file in files.tolist()])
+    hashes = copies.hashes_of(source.captures, files)
+    contents = [hashes[file].content for file in files.tolist()]
     return Dataset(
         captures=source.captures,
         classes=names,
         labels=labels,
-        families=numpy.array(families),
+        families=numpy.array(joined_families([row_families[row] for row in kept], contents)),
         capture_of=files,
         sample=Sample(read, kept, wait_ns),
         fingerprint=_fingerprint(hashes, files, kept, flow_keys, first_ns, found.labels),
-        segmentation="merged" if long.any() else "single",
+        segmentation="merged" if numpy.array(keys["long_packets"])[kept].any() else "single",
         matching=found,
         keys=[flow_keys[row] for row in kept],
         first_ns=[first_ns[row] for row in kept],
-        warnings=[*told, *warnings],
+        warnings=[*told, *warnings, *copies.opaque_message(source.captures, hashes)],
+        idle_timeout_ns=idle_timeout_ns,
+        hashes=hashes,
     )
 
 
@@ -548,39 +575,8 @@ def _classes(
     return names, rows, warnings
 
 
-def joined_families(families: Sequence[str], captures: Sequence[str]) -> list[str]:
-    """Families such that no capture has flows of two.
-
-    Families that meet in a capture are one, under the name of the first; `captures` says of each
-    flow which capture it is of, by a hash of its content, so that a copy is the same capture.
-    """
-    leader: dict[tuple[str, str], tuple[str, str]] = {}
-
-    def find(node: tuple[str, str]) -> tuple[str, str]:
-        while leader.setdefault(node, node) != node:
-            leader[node] = leader[leader[node]]
-            node = leader[node]
-        return node
-
-    for family, capture in zip(families, captures, strict=True):
-        one, other = find(("family", family)), find(("capture", capture))
-        # A family's name stays the name; of two the first in order.
-        first, second = sorted((one, other), key=lambda node: (node[0] != "family", node[1]))
-        leader[second] = first
-    return [find(("family", family))[1] for family in families]
-
-
-def _hashes(captures: Sequence[Path], files: Array) -> dict[int, str]:
-    """SHA-256 of the captures that have labelled flows."""
-    hashes: dict[int, str] = {}
-    for file in numpy.unique(files).tolist():
-        with captures[file].open("rb") as capture:
-            hashes[file] = hashlib.file_digest(capture, "sha256").hexdigest()
-    return hashes
-
-
 def _fingerprint(
-    hashes: dict[int, str],
+    hashes: dict[int, CaptureHash],
     files: Array,
     rows: Array,
     keys: Sequence[FlowKey],
@@ -589,7 +585,7 @@ def _fingerprint(
 ) -> str:
     """SHA-256 over the hashes of the captures that have labelled flows, and over the labels."""
     lines: list[Any] = sorted(
-        [hashes[file], list(keys[row]), first_ns[row], labels[row]]
+        [hashes[file].stored, list(keys[row]), first_ns[row], labels[row]]
         for file, row in zip(files.tolist(), rows.tolist(), strict=True)
     )
     text = json.dumps(lines, separators=(",", ":"), ensure_ascii=False)

@@ -1,5 +1,6 @@
 """Judges a cascade on labelled captures: what `wirelens eval classify` does."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,7 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
     written.check(request.output, request.rows, request.plots)
     cascade = load(request.model)
     dataset = _read(request, cascade, progress)
+    of_training = _of_training(cascade, dataset).sentence(request.sealed)
     judged, known_ports = _strangers(request, cascade, dataset)
     found = [
         rows.of_model(cascade, judged, request.sealed),
@@ -80,7 +82,7 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
     if pairs:
         told = "On these flows; thresholds are chosen on them, so those per class are optimistic."
         tables += "\n" + report.assignment_section(pairs, told)
-    told = f"Model `{cascade.id}`; {dataset.oddities()}."
+    told = f"Model `{cascade.id}`; {dataset.oddities()}. {of_training}"
     text = f"{title}\n\n{made}{told}\n\n{judged_text}\n{tables}"
     if request.output is not None:
         written.text(request.output, text)
@@ -101,6 +103,8 @@ def evaluate(request: Request, progress: Progress) -> Outcome:
 def _read(request: Request, cascade: Cascade, progress: Progress) -> Dataset:
     """The flows to judge; says what did not match, and what makes figures worth less."""
     flows = cascade.head["flows"]
+    if request.sealed:
+        _check_share(cascade, request.sealed)
     progress.tell(f"{cascade.id}: reading {len(request.source.captures)} captures")
     dataset = load_dataset(
         request.source,
@@ -116,15 +120,14 @@ def _read(request: Request, cascade: Cascade, progress: Progress) -> Dataset:
         names_list=cascade.names_list,
         names_depths=cascade.names_depths,
     )
+    if "capture_sha256" in cascade.head.get("training", {}):
+        # As its training did; those before sealed families by their names alone.
+        dataset = dataset.with_copies_joined()
     if request.sealed:
         dataset = _sealed(dataset, request.sealed)
     for message in [*dataset.matching.messages(), *dataset.warnings]:
         progress.warn(message)
-    if not request.sealed and dataset.fingerprint == cascade.head["training"]["fingerprint"]:
-        progress.warn(
-            "these are the captures and labels of training: figures show how well the model memorised "
-            "them; the card has those of held-out captures"
-        )
+    _check_captures(request, cascade, dataset, progress)
     progress.tell(f"{len(dataset)} flows of {len(dataset.classes)} classes have labels")
     progress.tell(dataset.oddities())
     known = [index for index, name in enumerate(cascade.classes) if name != UNKNOWN]
@@ -136,9 +139,86 @@ def _read(request: Request, cascade: Cascade, progress: Progress) -> Dataset:
     return dataset
 
 
+@dataclass(frozen=True)
+class _OfTraining:
+    """Which captures of an evaluation trained the model or chose among models."""
+
+    # Of the model: whether it says which captures it was trained on.
+    has_record: bool
+    captures: int
+    names: list[str]
+
+    def __str__(self) -> str:
+        return f"{len(self.names)} of {self.captures} captures trained or selected this model"
+
+    def sentence(self, sealed: float) -> str:
+        """The same for the report."""
+        if not self.has_record:
+            which = "sealed in training" if sealed else "not among them"
+            return (
+                "The model has no record of the captures of its training: whether these were "
+                f"{which} cannot be checked."
+            )
+        none = "None of the captures trained or selected this model."
+        return f"{self}." if self.names else none
+
+
+def _of_training(cascade: Cascade, dataset: Dataset) -> _OfTraining:
+    """What the model's record says of the captures of these flows."""
+    record = cascade.head.get("training", {}).get("capture_sha256")
+    files = numpy.unique(dataset.capture_of).tolist()
+    trained, hashes = set(record or ()), dataset.hashes
+    is_known = [bool(trained & {hashes[file].content, hashes[file].stored}) for file in files]
+    names = [str(dataset.captures[file]) for file in itertools.compress(files, is_known)]
+    return _OfTraining(record is not None, len(files), names)
+
+
+def _check_share(cascade: Cascade, share: float) -> None:
+    """Refuses a share of sealed families that is not that of training."""
+    trained = cascade.head.get("training", {}).get("sealed")
+    if trained is None or trained == share:
+        return
+    how = f"with --sealed {trained:g}" if trained else "without --sealed"
+    hint = f"--sealed {trained:g}" if trained else "captures that it did not have, and no --sealed"
+    raise OptionError(
+        f"--sealed {share:g}: {cascade.id} was trained {how}, so other families, or none, were "
+        f"held out; wanted: {hint}"
+    )
+
+
+def _check_captures(
+    request: Request, cascade: Cascade, dataset: Dataset, progress: Progress
+) -> None:
+    """Says which captures trained the model, and refuses them where they were to be held out."""
+    found = _of_training(cascade, dataset)
+    if found.names and request.sealed:
+        raise OptionError(
+            f"--sealed {request.sealed:g}: {found}, such as {found.names[0]}, whose family had "
+            "another name then; wanted: paths, --family and --manifest as in training, or captures "
+            "that it did not have"
+        )
+    memorised = (
+        "figures show how well the model memorised them; the card has those of held-out captures"
+    )
+    if found.names:
+        progress.warn(f"{found}, such as {found.names[0]}: {memorised}")
+    if not found.has_record and request.sealed:
+        progress.warn(found.sentence(request.sealed))
+    elif not found.has_record:
+        fingerprint = cascade.head.get("training", {}).get("fingerprint")
+        if dataset.fingerprint == fingerprint:
+            progress.warn(f"these are the captures and labels of training: {memorised}")
+
+
 def _sealed(dataset: Dataset, share: float) -> Dataset:
     """Flows of the families that trained and chose nothing."""
     chosen = [is_sealed(family, share) for family in dataset.families.tolist()]
+    if not any(chosen):
+        count = len(set(dataset.families.tolist()))
+        raise OptionError(
+            f"--sealed {share:g}: none of {count} families of captures is in this share, by a hash "
+            "of their names; wanted: the captures of training, with their paths and families"
+        )
     return dataset.of(numpy.flatnonzero(chosen))
 
 

@@ -333,12 +333,15 @@ def match(
     captures: Sequence[Path],
     flows: Iterable[tuple[int, FlowKey, int]],
     macs: Iterable[Sequence[str | None]] | None = None,
+    last_ns: Iterable[int] | None = None,
 ) -> Matching:
     """Gives flows their labels. A flow is the index of its capture, its key and first time in ns.
 
     A row that names a capture is for flows of that one; a row with times for flows that began
-    within them. Rows with a key come before such as label a unit by its hardware address, and these
-    before such as label a whole capture. `macs` are both ends of each flow on the link.
+    within them or, where both are the same time, for a flow that lasted then if no row is of its
+    beginning. Rows with a key come before such as label a unit by its hardware address, and these
+    before such as label a whole capture. `macs` are both ends of each flow on the link, `last_ns`
+    when each flow ended.
     """
     index: dict[tuple[int | None, FlowKey | str | None], list[FlowLabel]] = defaultdict(list)
     places: dict[str, int | None] = {}
@@ -353,18 +356,19 @@ def match(
             index[place, row.key or row.mac].append(row)
     used: set[int] = set()
     found = Matching([], [], len(table.rows), blank=table.blank)
-    for (capture, key, first_ns), ends in zip(flows, macs or itertools.repeat(()), strict=False):
+    lasts: Iterable[int | None] = itertools.repeat(None) if last_ns is None else last_ns
+    others = zip(macs or itertools.repeat(()), lasts, strict=False)
+    for (capture, key, first_ns), (ends, last) in zip(flows, others, strict=False):
         rows: list[FlowLabel] = []
         units = [mac for mac in ends if mac]
         for place, whose in (
             (capture, [key]), (None, [key]), (capture, units), (None, units), (capture, [None])
         ):  # fmt: skip
-            rows = rows or [
-                row
-                for one in whose
-                for row in index.get((place, one), [])
-                if _is_within(row, first_ns)
-            ]
+            own = [row for one in whose for row in index.get((place, one), [])]
+            rows = [row for row in own if _is_within(row, first_ns)]
+            rows = rows or [row for row in own if _is_amid(row, first_ns, last)]
+            if rows:
+                break
         used.update(row.line for row in rows)
         where = f"{describe_key(key)} in {captures[capture].name}"
         names = {row.label for row in rows}
@@ -385,6 +389,15 @@ def _is_within(row: FlowLabel, first_ns: int) -> bool:
     if row.first_ns is not None and first_ns < row.first_ns - _TIME_SLACK_NS:
         return False
     return row.last_ns is None or first_ns <= row.last_ns + _TIME_SLACK_NS
+
+
+def _is_amid(row: FlowLabel, first_ns: int, last_ns: int | None) -> bool:
+    """Whether a row of one time is of a flow that lasted then: a table of verdicts has the time of
+    the first packet that was read, which need not be the earliest one.
+    """
+    if last_ns is None or row.first_ns is None or row.first_ns != row.last_ns:
+        return False
+    return first_ns - _TIME_SLACK_NS <= row.first_ns <= last_ns + _TIME_SLACK_NS
 
 
 def read_families(path: str | os.PathLike[str], column: str = "family") -> dict[str, str]:

@@ -137,7 +137,11 @@ def read_flows(request: Request, progress: Progress) -> Dataset:
         names_list=listed.path if listed else None,
         names_depths=[listed.depth(depth) for depth in request.pool.depths] if listed else (),
     )
-    for message in [*dataset.matching.messages(), *dataset.warnings]:
+    given = len(set(dataset.families.tolist()))
+    dataset = dataset.with_copies_joined()
+    if joined := given - len(set(dataset.families.tolist())):
+        progress.tell(f"{joined} of {given} families of captures have flows of others: joined")
+    for message in [*dataset.matching.messages(), *dataset.warnings, *dataset.meetings()]:
         progress.warn(message)
     for pattern in request.recipe.idle_patterns(depth):
         progress.warn(f"--drop {pattern}: no column has such a name")
@@ -241,6 +245,26 @@ def _of_one_family(dataset: Dataset, rows: Array) -> list[str]:
     return [dataset.classes[label] for label in numpy.flatnonzero(counts == 1)]
 
 
+def sealed_flows(request: Request, dataset: Dataset) -> Array:
+    """Whether each flow is of a sealed family.
+
+    Raises
+    ------
+    OptionError
+        If families are to be sealed, and none or all of them are.
+    """
+    is_held = numpy.array([is_sealed(f, request.sealed) for f in dataset.families.tolist()])
+    if request.sealed and (is_held.all() or not is_held.any()):
+        count = len(set(dataset.families.tolist()))
+        seen, hint = ("all", "smaller") if is_held.all() else ("none", "larger")
+        raise OptionError(
+            f"--sealed {request.sealed:g}: {seen} of {count} families of captures are in this "
+            "share, by a hash of their names; wanted: some sealed and some for training; give a "
+            f"{hint} --sealed, or more captures"
+        )
+    return is_held
+
+
 def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Plan, str]:
     """Sides by family of captures, and a sentence about them."""
     shares = request.shares
@@ -253,10 +277,10 @@ def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Pla
             "as 50/10/40, or --folds 5"
         )
     seed = request.pool.seed
-    open_rows = numpy.arange(len(dataset))
+    held_out = sealed_flows(request, dataset)
+    open_rows = numpy.flatnonzero(~held_out)
     if request.sealed:
-        held_out = numpy.array([is_sealed(f, request.sealed) for f in dataset.families.tolist()])
-        open_rows, shares = numpy.flatnonzero(~held_out), (shares[0], shares[1], 0.0)
+        shares = (shares[0], shares[1], 0.0)
     parts = split(dataset.labels[open_rows], dataset.families[open_rows], shares, seed)
     training, test = open_rows[parts.rows(TRAINING)], open_rows[parts.rows(TEST)]
     validation = open_rows[parts.rows(VALIDATION)]

@@ -1,10 +1,10 @@
 """What rows of flows and rows of windows have in common: names of header bits, and their tables."""
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wirelens import _wirelens
+from wirelens.found import readable_captures
 from wirelens.questions import Duration, Source, _duration, _inputs
 from wirelens.results import warn_of
 
@@ -123,7 +123,7 @@ def read_captures(
     The arguments are those of `wirelens.classify.features.first_packets`, whose caller is warned.
     """
     inputs = _inputs(source, filter, None, features.headers == "innermost", None, snaplen)
-    found = _wirelens.captures(inputs["names"])
+    found = readable_captures(inputs["names"], 3)
     options: FirstOptions = {
         "idle_timeout": _duration(idle_timeout),
         "active_timeout": _duration(active_timeout),
@@ -133,7 +133,7 @@ def read_captures(
     reader = start({**inputs, "names": found}, features._options(), options)
     collected = reader.collect()
     warn_of(reader, stacklevel=4)
-    return collected, [os.fspath(path) for path in found], reader.counts or {}, reader.summary or ""
+    return collected, found, reader.counts or {}, reader.summary or ""
 
 
 def matrix(memory: bytes, code: Any, size_bytes: int, columns: int) -> "memoryview[Any]":

@@ -8,6 +8,7 @@ import numpy
 from wirelens import written
 from wirelens.classify import artifact, card, curves, plots, report
 from wirelens.classify.cascade import load as load_cascade
+from wirelens.classify.dataset import Dataset
 from wirelens.classify.operate import Rule
 from wirelens.classify.place import pareto_front
 from wirelens.classify.pool import PORT_TABLE
@@ -226,8 +227,11 @@ def training_of(request: Request, outcome: Outcome) -> dict[str, Any]:
     """What `cascade.json` tells of the data and of how it was trained."""
     dataset = outcome.dataset
     captures = len(numpy.unique(dataset.capture_of))
+    chose = numpy.concatenate([outcome.plan.training, outcome.plan.checked])
     return {
         "fingerprint": dataset.fingerprint,
+        "sealed": request.sealed,
+        "capture_sha256": capture_hashes(dataset, chose),
         "captures": captures,
         "families": len(set(dataset.families.tolist())),
         "flows": len(dataset),
@@ -242,6 +246,12 @@ def training_of(request: Request, outcome: Outcome) -> dict[str, Any]:
         "parameters": {model.name: model.parameters for _, model in outcome.stage_models()},
         "libraries": sorted({model.library for model in outcome.trained}),
     }
+
+
+def capture_hashes(dataset: Dataset, rows: Array) -> list[str]:
+    """SHA-256 of the captures of some flows: of the content, and of the file where that differs."""
+    hashes = [dataset.hashes[file] for file in numpy.unique(dataset.capture_of[rows]).tolist()]
+    return sorted({text for one in hashes for text in (one.content, one.stored)})
 
 
 def _short(value: float) -> float:

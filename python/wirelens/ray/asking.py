@@ -15,8 +15,8 @@ from wirelens.ray import planning, running, totals
 from wirelens.ray.parts import Folder, Rows
 from wirelens.ray.planning import Division
 from wirelens.ray.running import Cluster, Progress
-from wirelens.ray.sets import CaptureSet, Paths, captures_of, sets_of
-from wirelens.ray.tasks import Report, Task
+from wirelens.ray.sets import CaptureSet, Paths, sets_of
+from wirelens.ray.tasks import Report, Task, is_shipped, model_hash
 
 _RETRIES = 3
 
@@ -56,8 +56,9 @@ def ask(
     if asked.get("egress") is not None:
         if len(sets) > 1:
             raise OptionError("egress: of one sensor; ask about each sensor for itself")
-        sets = [replace(sets[0], egress=captures_of(asked["egress"]))]
+        sets = [sets[0].with_egress(asked["egress"])]
     shareable = planning.has_shares(question, sets[0], asked)
+    model_sha256 = model_hash(asked.get("model"))
     output = own.get("output")
     folder = Folder(
         None if output is None else Path(output),
@@ -84,15 +85,20 @@ def ask(
             shares=own.get("shares") or folder.kept("shares"),
             threads=own.get("threads"),
         )
-        folder.begin(_about(question, asked, sets), _chosen(asked, division))
+        folder.begin(_about(question, asked, sets, model_sha256), _chosen(asked, division))
         if question == "top" and by_capture:
-            return Rows(folder.path, _totals(asked, sets, division, folder, cluster))
-        tasks = list(planning.tasks_of(question, asked, sets, division, folder))
-        return Rows(folder.path, _run(tasks, cluster))
+            reports = _totals(asked, sets, division, folder, cluster)
+        else:
+            planned = planning.tasks_of(question, asked, sets, division, folder)
+            tasks = [replace(task, model_sha256=model_sha256) for task in planned]
+            reports = _run(tasks, cluster)
+        return Rows(folder.path, reports, [line for one in sets for line in one.refused])
 
 
 def _make_absolute(asked: dict[str, Any]) -> None:
     """Workers have folders of their own to start from."""
+    if asked.get("model") is not None and not is_shipped(asked["model"]):
+        asked["model"] = os.path.abspath(asked["model"])
     if asked.get("hash_names") is not None:
         asked["hash_names"] = os.path.abspath(asked["hash_names"])
     egress = asked.get("egress")
@@ -101,14 +107,22 @@ def _make_absolute(asked: dict[str, Any]) -> None:
         asked["egress"] = [os.path.abspath(name) for name in names]
 
 
-def _about(question: str, asked: Mapping[str, Any], sets: list[CaptureSet]) -> dict[str, Any]:
+def _about(
+    question: str, asked: Mapping[str, Any], sets: list[CaptureSet], model_sha256: str | None
+) -> dict[str, Any]:
     """What has to be the same where a run is resumed."""
     arguments = {name: value for name, value in asked.items() if name != "seed"}
     captures = {one.sensor or "": [asdict(capture) for capture in one.captures] for one in sets}
     version = _wirelens.__version__
-    return {
+    about: dict[str, Any] = {
         "question": question, "arguments": arguments, "captures": captures, "version": version,
     }  # fmt: skip
+    # Only where there are such: runs of before can still be resumed.
+    if egress := [asdict(capture) for one in sets for capture in one.egress]:
+        about["egress captures"] = egress
+    if model_sha256 is not None:
+        about["model"] = model_sha256
+    return about
 
 
 def _chosen(asked: Mapping[str, Any], division: Division) -> dict[str, Any]:
@@ -126,7 +140,9 @@ def _run(tasks: list[Task], cluster: Cluster) -> list[Report]:
         done[report.part] = report
     reports = [done[task.part] for task in tasks]
     running.check(reports)
-    for damage in dict.fromkeys(damage for report in reports for damage in report.damages):
+    refused = [line for task in tasks for line in task.captures.refused]
+    damages = [damage for report in reports for damage in report.damages]
+    for damage in dict.fromkeys([*refused, *damages]):
         warnings.warn(damage, DamagedCaptureWarning, stacklevel=5)
     return reports
 

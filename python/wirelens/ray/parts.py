@@ -5,7 +5,7 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,12 @@ class Rows:
     Rows of one file are in the order of `wirelens`; the order of files has no meaning.
     """
 
-    def __init__(self, folder: Path, reports: list[Report]) -> None:
+    def __init__(self, folder: Path, reports: list[Report], refused: Sequence[str] = ()) -> None:
         self.folder = folder
         """Where they are."""
         self.tasks = reports
         """One report for each file: rows, seconds, memory and process."""
+        self._refused = refused
 
     @property
     def files(self) -> list[Path]:
@@ -39,7 +40,8 @@ class Rows:
     @property
     def damages(self) -> list[str]:
         """Why captures could not be read, or not to their ends."""
-        return list(dict.fromkeys(damage for report in self.tasks for damage in report.damages))
+        damages = [damage for report in self.tasks for damage in report.damages]
+        return list(dict.fromkeys([*self._refused, *damages]))
 
     def __len__(self) -> int:
         return sum(report.rows for report in self.tasks)

@@ -2,13 +2,13 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from wirelens import _wirelens
 from wirelens.errors import CaptureNotFoundError, CaptureUnreadableError, OptionError
+from wirelens.found import found_captures
 from wirelens.questions import Source
 
 Paths: TypeAlias = Source | Mapping[str, Source]
@@ -37,11 +37,18 @@ class CaptureSet:
     captures: tuple[Capture, ...]
     egress: tuple[Capture, ...] = ()
     """Those of a second tap."""
+    refused: tuple[str, ...] = ()
+    """Why others in folders are left out, a line each."""
 
     @property
     def source(self) -> Source:
         """What a question takes."""
         return list(self.names) if self.is_list else self.names[0]
+
+    def with_egress(self, names: Sequence[str]) -> "CaptureSet":
+        """The same with captures of a second tap."""
+        egress, refused = captures_of(names)
+        return replace(self, egress=egress, refused=(*self.refused, *refused))
 
     def check(self) -> None:
         """Refuses captures that are no longer those of the plan.
@@ -58,7 +65,7 @@ class CaptureSet:
                 raise CaptureUnreadableError(
                     f"{capture.path}: changed while Ray read it; run again when it is complete"
                 )
-        if _found(self.names) != [capture.path for capture in self.captures]:
+        if found_captures(self.names)[0] != [capture.path for capture in self.captures]:
             raise CaptureUnreadableError(
                 f"{', '.join(self.names)}: captures were added while Ray read them; run again"
             )
@@ -115,16 +122,16 @@ def _set_of(sensor: str | None, source: Source) -> CaptureSet:
         raise OptionError("paths: an empty list; give a capture, or a folder of captures")
     if "-" in names:
         raise OptionError("paths: standard input cannot be read by several processes; give files")
-    return CaptureSet(sensor, names, is_list, captures_of(names))
+    captures, refused = captures_of(names)
+    return CaptureSet(sensor, names, is_list, captures, refused=refused)
 
 
-def captures_of(names: Iterable[str]) -> tuple[Capture, ...]:
-    """The captures that these names come to, folders looked through."""
-    return tuple(_stat(path) for path in _found(names))
-
-
-def _found(names: Iterable[str]) -> list[str]:
-    return [os.fspath(path) for path in _wirelens.captures(list(names))]
+def captures_of(names: Sequence[str]) -> tuple[tuple[Capture, ...], tuple[str, ...]]:
+    """The captures that these names come to, folders looked through; and why others in them are
+    left out.
+    """
+    found, refused = found_captures(names)
+    return tuple(_stat(path) for path in found), tuple(refused)
 
 
 def _stat(path: str) -> Capture:

@@ -4,6 +4,7 @@ A task may run twice, after its worker was lost: it writes the same rows to the 
 its name only when it is complete.
 """
 
+import hashlib
 import json
 import os
 import resource
@@ -17,7 +18,13 @@ from typing import Any
 
 from wirelens import _wirelens, compat, questions
 from wirelens.__main__ import PROGRAM
-from wirelens.errors import ApplicationError, CaptureWarning, OptionError, WirelensError
+from wirelens.errors import (
+    ApplicationError,
+    CaptureWarning,
+    ModelError,
+    OptionError,
+    WirelensError,
+)
 from wirelens.questions import Source
 from wirelens.ray.sets import CaptureSet
 from wirelens.results import Stream
@@ -25,6 +32,7 @@ from wirelens.written import data
 
 # Exit status of the command: rows are complete, but a capture ends early.
 _DAMAGED = 3
+_MODEL_FILE = "cascade.json"
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,8 @@ class Task:
     threads: int
     part: str
     version: str
+    model_sha256: str | None = None
+    """Of `cascade.json` of a model in a folder; one that ships is that of the version."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,8 @@ def run(task: Task) -> Report:
     ------
     CaptureNotFoundError, CaptureUnreadableError
         If captures vanish or change before all rows are written: then there are none.
+    ModelError
+        If the model is another one than when the run was planned.
     """
     if task.version != _wirelens.__version__:
         raise OptionError(
@@ -97,6 +109,7 @@ def run(task: Task) -> Report:
         )
     begun = time.monotonic()
     task.captures.check()
+    _check_model(task)
     part = Path(task.part)
     part.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -107,7 +120,8 @@ def run(task: Task) -> Report:
         raise
     try:
         task.captures.check()
-    except OSError:
+        _check_model(task)
+    except (OSError, ModelError):
         part.unlink(missing_ok=True)
         raise
     report = Report(
@@ -123,6 +137,43 @@ def run(task: Task) -> Report:
     )
     report.save()
     return report
+
+
+def is_shipped(model: str | os.PathLike[str]) -> bool:
+    """Whether a model is meant that ships, by its name, as `wirelens.shipped` says."""
+    return isinstance(model, str) and os.sep not in model and model not in ("", ".", "..")
+
+
+def model_hash(model: str | os.PathLike[str] | None) -> str | None:
+    """SHA-256 of `cascade.json` of a model in a folder; none where it ships.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be read.
+    """
+    if model is None or is_shipped(model):
+        return None
+    place = Path(model, _MODEL_FILE)
+    try:
+        return hashlib.sha256(place.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ModelError(
+            f"{place}: {error.strerror}; wanted: the model's folder under this path on every "
+            "machine until all rows are there"
+        ) from error
+
+
+def _check_model(task: Task) -> None:
+    """Refuses a model that is no longer that of the plan: rows of two models would be mixed."""
+    if task.model_sha256 is None:
+        return
+    model = task.arguments["model"]
+    if model_hash(model) != task.model_sha256:
+        raise ModelError(
+            f"{model}: another model than when the run began; wanted: the same for all tasks, on "
+            "every machine; run again with another output, or with overwrite=True"
+        )
 
 
 def _ask(task: Task) -> tuple[dict[str, Any], list[str]]:

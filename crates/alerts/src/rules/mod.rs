@@ -150,6 +150,16 @@ impl Rule {
         states.matched(key(rows, row, places), at, make, out);
     }
 
+    /// Time was set back to this.
+    pub(crate) fn step_back(&mut self, now: Timestamp) {
+        match &mut self.test {
+            Test::Row => {}
+            Test::New { began, .. } => *began = began.map(|began| began.min(now)),
+            Test::Window { window, .. } => window.step_back(now),
+        }
+        self.states.step_back(now);
+    }
+
     /// Puts rules in the place of others. One with the same settings stays with its state; what is
     /// active of one that is no longer there is resolved.
     pub(crate) fn replace(

@@ -37,6 +37,7 @@ struct Entry {
     /// When matching began, and when it was last so.
     since: Timestamp,
     last: Timestamp,
+    /// Final rows: an open one is seen again and again, and once more when it is final.
     rows: u64,
     alert: Option<Arc<Alert>>,
 }
@@ -48,9 +49,26 @@ impl Entry {
         now.since(self.last) >= gap_max
     }
 
+    /// Rows that matched: where none is final yet, an open one has.
+    fn row_count(&self) -> u64 {
+        self.rows.max(1)
+    }
+
     fn resolve(&self, resolve_after: Span, out: &mut Vec<Arc<Alert>>) {
         let time = self.last.plus(resolve_after);
-        out.extend(self.alert.as_ref().map(|alert| Arc::new(alert.resolved(time, self.rows))));
+        let resolved = |alert: &Arc<Alert>| Arc::new(alert.resolved(time, self.row_count()));
+        out.extend(self.alert.as_ref().map(resolved));
+    }
+
+    /// Nothing of it is later than this.
+    fn step_back(&mut self, now: Timestamp) {
+        for time in [&mut self.first, &mut self.since, &mut self.last] {
+            *time = (*time).min(now);
+        }
+        // Receivers take an alert that ends before it began for one that is active.
+        if let Some(alert) = self.alert.as_mut().filter(|alert| alert.fired > now) {
+            Arc::make_mut(alert).fired = now;
+        }
     }
 }
 
@@ -87,9 +105,9 @@ impl States {
         }
         // Tables of one list may be at different times.
         entry.last = entry.last.max(now);
-        entry.rows += u64::from(!is_open || entry.rows == 0);
+        entry.rows += u64::from(!is_open);
         if entry.alert.is_none() && now.since(entry.since) >= self.hold {
-            let alert = Arc::new(make(entry.first, entry.rows));
+            let alert = Arc::new(make(entry.first, entry.row_count()));
             entry.alert = Some(Arc::clone(&alert));
             out.push(alert);
         }
@@ -110,9 +128,15 @@ impl States {
     /// Resolves all that is active: there is no such rule any more.
     pub(crate) fn finish(&mut self, now: Timestamp, out: &mut Vec<Arc<Alert>>) {
         for (_, entry) in self.entries.drain() {
-            let resolved = entry.alert.map(|alert| Arc::new(alert.resolved(now, entry.rows)));
+            let row_count = entry.row_count();
+            let resolved = entry.alert.map(|alert| Arc::new(alert.resolved(now, row_count)));
             out.extend(resolved);
         }
+    }
+
+    /// Time was set back to this: what was later would not end until time is there again.
+    pub(crate) fn step_back(&mut self, now: Timestamp) {
+        self.entries.values_mut().for_each(|entry| entry.step_back(now));
     }
 
     /// Resolves what has not matched for long enough. The time of the end is that of the event, not
@@ -185,6 +209,47 @@ mod tests {
         assert_eq!((out.len(), out[0].first, out[0].rows), (1, at(11).now, 3));
         states.unmatched("a");
         assert_eq!(states.active_count(), 1, "active ones end by time alone");
+    }
+
+    #[test]
+    fn a_flow_that_is_open_first_counts_once() {
+        let mut states = States::new(Span::default(), Span::from_seconds(60));
+        let mut out = Vec::new();
+        let mut see = |seconds, is_open| {
+            let make = |first, rows| Alert { first, rows, ..sample(1) };
+            states.matched("a".into(), At { is_open, ..at(seconds) }, make, &mut out);
+        };
+        see(0, true);
+        see(1, true);
+        see(2, false);
+        states.expire(at(62).now, &mut out);
+        let rows: Vec<_> = out.iter().map(|alert| (alert.state, alert.rows)).collect();
+        assert_eq!(rows, [(State::Firing, 1), (State::Resolved, 1)]);
+    }
+
+    #[test]
+    fn alerts_end_where_time_was_ahead_and_steps_back() {
+        let mut states = States::new(Span::default(), Span::from_seconds(60));
+        let hours = 3 * 3_600;
+        let mut out = Vec::new();
+        let make = |first, rows| Alert { first, rows, fired: at(hours).now, ..sample(1) };
+        states.matched("a".into(), at(hours), make, &mut out);
+        states.step_back(at(10).now);
+        out.clear();
+        states.expire(at(69).now, &mut out);
+        assert_eq!(out.len(), 0);
+        states.expire(at(70).now, &mut out);
+        assert_eq!((out.len(), out[0].time, out[0].fired), (1, at(70).now, at(10).now));
+    }
+
+    #[test]
+    fn what_has_to_hold_passes_where_time_was_ahead_and_steps_back() {
+        let mut states = States::new(Span::from_seconds(10), Span::from_seconds(60));
+        assert_eq!(matched(&mut states, "a", 3 * 3_600).len(), 0);
+        states.step_back(at(20).now);
+        assert_eq!(matched(&mut states, "a", 25).len(), 0);
+        let out = matched(&mut states, "a", 30);
+        assert_eq!((out.len(), out[0].first), (1, at(20).now));
     }
 
     #[test]

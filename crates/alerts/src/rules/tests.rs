@@ -138,6 +138,25 @@ fn a_sum_over_a_window_fires() {
 }
 
 #[test]
+fn rules_continue_where_time_was_ahead_and_steps_back() {
+    let hours = 3 * 3_600;
+    let mut summed = rule("above = 1e6\nover = '60s'\nweight = ['bytes']");
+    assert_eq!(look(&mut summed, &[(hours, "a", "x", 900_000)]).len(), 0);
+    summed.step_back(second(100));
+    assert_eq!(look(&mut summed, &[(100, "a", "x", 900_000)]).len(), 0, "it is another window");
+    assert_eq!(look(&mut summed, &[(170, "b", "x", 900_000)]).len(), 0, "and it slides");
+    let mut held = rule("when = 'bytes > 100'\nfor = '10s'");
+    assert_eq!(look(&mut held, &[(hours, "a", "x", 200)]).len(), 0);
+    held.step_back(second(100));
+    let out = look(&mut held, &[(105, "a", "x", 200), (110, "a", "x", 200)]);
+    assert_eq!((out.len(), out[0].time), (1, second(110)));
+    let mut learned = rule("new = ['src_ip']\nlearn = '1h'");
+    assert_eq!(look(&mut learned, &[(hours, "a", "x", 0)]).len(), 0);
+    learned.step_back(second(0));
+    assert_eq!(look(&mut learned, &[(3_600, "a", "x", 0), (3_601, "b", "x", 0)]).len(), 1);
+}
+
+#[test]
 fn open_rows_match_but_do_not_count_twice() {
     let mut columns = Columns::new(SCHEMA);
     let row = [Value::TimestampNs(0), Value::Str("a"), Value::Str("x"), Value::U64(5)];

@@ -40,7 +40,8 @@ impl Window {
         Self { slice, slices: VecDeque::new(), groups_max, left_out: 0 }
     }
 
-    /// Takes in a row, with the groups that it counts for. Time does not go backwards.
+    /// Takes in a row, with the groups that it counts for. Time goes backwards with
+    /// [`step_back`](Self::step_back) alone.
     pub(crate) fn add(
         &mut self,
         now: Timestamp,
@@ -48,7 +49,7 @@ impl Window {
         matched: Option<String>,
         weight: f64,
     ) {
-        let number = now.as_ns().div_euclid(self.slice.as_ns());
+        let number = self.number(now);
         if self.slices.back().is_none_or(|last| last.number != number) {
             self.slices.push_back(Slice { number, ..Slice::default() });
         }
@@ -61,6 +62,16 @@ impl Window {
         let taken = add(&mut slice.totals, total, weight, max)
             && matched.is_none_or(|group| add(&mut slice.matches, group, weight, max));
         self.left_out += u64::from(!taken);
+    }
+
+    /// Time was set back to this: rows that are later are in no window any more.
+    pub(crate) fn step_back(&mut self, now: Timestamp) {
+        let number = self.number(now);
+        self.slices.retain(|slice| slice.number <= number);
+    }
+
+    const fn number(&self, time: Timestamp) -> i64 {
+        time.as_ns().div_euclid(self.slice.as_ns())
     }
 
     /// All rows of a group.
@@ -113,6 +124,19 @@ mod tests {
         assert_eq!(window.matched("b"), Sum::default());
         window.add(at(1_000), String::new(), None, 1.0);
         assert_eq!(window.total(""), Sum { rows: 1, weight: 1.0 });
+    }
+
+    #[test]
+    fn a_window_slides_again_where_time_was_ahead_and_steps_back() {
+        let mut window = Window::new(Span::from_seconds(20), GROUPS_MAX);
+        window.add(at(3 * 3_600), String::new(), None, 5.0);
+        window.step_back(at(100));
+        for second in 100..200 {
+            window.add(at(second), String::new(), None, 1.0);
+        }
+        assert_eq!(window.total(""), Sum { rows: 20, weight: 20.0 });
+        window.step_back(at(200));
+        assert_eq!(window.total("").rows, 20, "what is not later stays");
     }
 
     #[test]

@@ -25,33 +25,36 @@ impl Progress {
         Self { begin: first, next: first, gaps: before.into_iter().collect(), given_up: 0 }
     }
 
-    /// Takes in rows: those that did not come before.
-    pub(super) fn take(&mut self, rows: Range<u64>) -> Vec<Range<u64>> {
-        let mut unseen = Vec::new();
+    /// Those of these rows that did not come before.
+    pub(super) fn unseen(&self, rows: &Range<u64>) -> Vec<Range<u64>> {
+        let of_gaps = self.gaps.iter().map(|gap| filled(gap, rows));
+        let after = rows.start.max(self.next)..rows.end;
+        of_gaps.chain([after]).filter(|rows| !rows.is_empty()).collect()
+    }
+
+    /// Takes in rows.
+    pub(super) fn take(&mut self, rows: &Range<u64>) {
         let gaps = std::mem::take(&mut self.gaps);
         for gap in gaps {
-            let filled = gap.start.max(rows.start)..gap.end.min(rows.end);
+            let filled = filled(&gap, rows);
             if filled.is_empty() {
                 self.gaps.push(gap);
                 continue;
             }
             let left = [gap.start..filled.start, filled.end..gap.end];
             self.gaps.extend(left.into_iter().filter(|rest| !rest.is_empty()));
-            unseen.push(filled);
         }
         if rows.end > self.next {
             let begin = rows.start.max(self.next);
             if begin > self.next {
                 self.gaps.push(self.next..begin);
             }
-            unseen.push(begin..rows.end);
             self.next = rows.end;
         }
         while self.gaps.len() > GAPS_MAX {
             let oldest = self.gaps.remove(0);
             self.given_up += oldest.end.saturating_sub(oldest.start.max(self.begin));
         }
-        unseen
     }
 
     /// Rows that others follow and that did not come.
@@ -61,25 +64,41 @@ impl Progress {
     }
 }
 
+/// What rows fill of a gap.
+fn filled(gap: &Range<u64>, rows: &Range<u64>) -> Range<u64> {
+    gap.start.max(rows.start)..gap.end.min(rows.end)
+}
+
 #[cfg(test)]
 // Ranges are values here.
 #[allow(clippy::single_range_in_vec_init)]
 mod tests {
     use super::*;
 
+    /// Takes rows in; those that did not come before.
+    fn take(progress: &mut Progress, rows: Range<u64>) -> Vec<Range<u64>> {
+        let unseen = progress.unseen(&rows);
+        progress.take(&rows);
+        assert_eq!(progress.unseen(&rows), []);
+        unseen
+    }
+
     #[test]
     fn each_row_is_taken_once_in_whatever_order_messages_come() {
         let mut progress = Progress::new(10);
-        assert_eq!(progress.take(10..20), [10..20]);
-        assert_eq!(progress.take(10..20), []);
-        assert_eq!(progress.take(30..40), [30..40]);
+        // A look changes nothing.
+        assert_eq!(progress.unseen(&(10..20)), [10..20]);
+        assert_eq!(take(&mut progress, 10..20), [10..20]);
+        assert_eq!(take(&mut progress, 10..20), []);
+        assert_eq!(take(&mut progress, 30..40), [30..40]);
         assert_eq!(progress.missing(), 10);
         // Cut otherwise than before: what came is not taken again.
-        assert_eq!(progress.take(15..35), [20..30]);
+        assert_eq!(take(&mut progress, 15..35), [20..30]);
         assert_eq!(progress.missing(), 0);
         // From before the first message: no one waited for it, but it is new.
-        assert_eq!(progress.take(4..12), [4..10]);
-        assert_eq!((progress.take(0..4), progress.take(0..40)), (vec![0..4], vec![]));
+        assert_eq!(take(&mut progress, 4..12), [4..10]);
+        assert_eq!(take(&mut progress, 0..4), [0..4]);
+        assert_eq!(take(&mut progress, 0..40), []);
         assert_eq!(progress.missing(), 0);
     }
 
@@ -87,11 +106,12 @@ mod tests {
     fn gaps_are_bounded_and_still_missing_when_they_are_given_up() {
         let mut progress = Progress::new(0);
         for at in 0..200 {
-            assert_eq!(progress.take(10 * at..10 * at + 5), [10 * at..10 * at + 5]);
+            let rows = 10 * at..10 * at + 5;
+            assert_eq!(take(&mut progress, rows.clone()), [rows]);
         }
         assert_eq!((progress.gaps.len(), progress.missing()), (GAPS_MAX, 199 * 5));
-        assert_eq!(progress.take(5..10), [], "given up");
-        assert_eq!(progress.take(1985..1990), [1985..1990]);
+        assert_eq!(take(&mut progress, 5..10), [], "given up");
+        assert_eq!(take(&mut progress, 1985..1990), [1985..1990]);
         assert_eq!(progress.missing(), 198 * 5);
     }
 }

@@ -16,7 +16,7 @@ use futures_util::StreamExt as _;
 use serde_json::Value as Json;
 use store::Store;
 use store::query::{cell, time_column};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::joins::Joins;
 use super::rows::{Head, read_rows};
@@ -214,8 +214,11 @@ impl Receiver {
     /// reads on behind the last one would wait for as many as there were.
     async fn is_other_stream(&self, client: &Client) -> bool {
         let context = ContextBuilder::new().timeout(ANSWER_WITHIN).build(client.clone());
-        let answer = stream::info(&context, &stream_name(&self.options.prefix)).await;
-        let Ok(Response::Ok(info)) = answer else { return false };
+        let name = stream_name(&self.options.prefix);
+        // The library does not limit how long a question waits to be sent, as to a broker that is
+        // away, and the end of the run would wait with it.
+        let answer = timeout(ANSWER_WITHIN, stream::info(&context, &name)).await;
+        let Ok(Ok(Response::Ok(info))) = answer else { return false };
         let last = info.pointer("/state/last_seq").and_then(Json::as_u64);
         last.is_some_and(|last| last < self.sequence)
     }
@@ -230,21 +233,26 @@ impl Receiver {
     fn attempt(&mut self, message: &Message) -> Result<(), Fault> {
         let now = self.now();
         let head = Head::read(message, &self.options.prefix).map_err(Fault::Row)?;
-        let unseen = self.sensors.take(&head, now).ok_or(Fault::Sensors)?;
+        let unseen = self.sensors.unseen(&head, now).ok_or(Fault::Sensors)?;
         let count: u64 = unseen.iter().map(|rows| rows.end - rows.start).sum();
-        self.tally.repeated.fetch_add(head.rows.end - head.rows.start - count, Relaxed);
-        if count == 0 {
-            return Ok(());
+        let is_it = |table: &CentralTable| table.name == head.table;
+        let at = self.tables.iter().position(is_it);
+        let (mut named, mut read) = (Vec::new(), None);
+        if let Some(table) = at.filter(|_| count > 0).and_then(|at| self.tables.get(at)) {
+            let rows = read.insert(Columns::new(table.schema));
+            read_rows(&head, &message.payload, &unseen, rows, |name| named.push(name.to_owned()))
+                .map_err(Fault::Row)?;
         }
-        let is_it = |table: &&mut CentralTable| table.name == head.table;
-        let Some(table) = self.tables.iter_mut().find(is_it) else {
-            self.tally.unwanted.fetch_add(count, Relaxed);
-            self.leave_out(&head.sensor, format!("table {}", head.table));
+        // Not before they are read: rows of a message that is damaged may come again.
+        self.sensors.take(&head, count, now);
+        self.tally.repeated.fetch_add(head.rows.end - head.rows.start - count, Relaxed);
+        let (Some(table), Some(rows)) = (at.and_then(|at| self.tables.get_mut(at)), read) else {
+            if count > 0 {
+                self.tally.unwanted.fetch_add(count, Relaxed);
+                self.leave_out(&head.sensor, format!("table {}", head.table));
+            }
             return Ok(());
         };
-        let (mut named, mut rows) = (Vec::new(), Columns::new(table.schema));
-        read_rows(&head, &message.payload, &unseen, &mut rows, |name| named.push(name.to_owned()))
-            .map_err(Fault::Row)?;
         latest_ns(&rows)
             .into_iter()
             .for_each(|ns| put_time(&self.store, ns, self.options.realtime_ns));

@@ -1,6 +1,7 @@
 //! Sensors that were heard: how each stands, and a row for every change of that.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,8 +152,8 @@ impl Sensors {
     }
 
     /// A sensor that is heard now; none where there are too many. Messages of the past, which the
-    /// broker had stored, are heard when they come.
-    fn hear(&mut self, name: &str, run: &str, now: Duration) -> Option<&mut Sensor> {
+    /// broker had stored, are heard when they come; one that `is_live` was not stored.
+    fn hear(&mut self, name: &str, run: &str, is_live: bool, now: Duration) -> Option<&mut Sensor> {
         if !self.all.contains_key(name) {
             if self.all.len() >= SENSORS_MAX {
                 return None;
@@ -163,9 +164,10 @@ impl Sensors {
         let sensor = self.all.get_mut(name)?;
         let was_silent = std::mem::replace(&mut sensor.is_silent, false);
         let gap = now.saturating_sub(std::mem::replace(&mut sensor.heard, now));
-        // Runs are numbered by their time: one from before is heard again, and is not the present.
-        let is_new = (run.len(), run) > (sensor.run.len(), sensor.run.as_str());
-        if is_new {
+        // Runs are numbered by their time: stored rows of one from before do not make it the
+        // present one. What is live does, also where a clock was set back since.
+        let is_later = (run.len(), run) > (sensor.run.len(), sensor.run.as_str());
+        if is_later || is_live && run != sensor.run {
             run.clone_into(&mut sensor.run);
             sensor.metrics = None;
             self.note(name, "restarted", now);
@@ -177,13 +179,22 @@ impl Sensors {
         self.all.get_mut(name)
     }
 
-    /// Takes in the rows that a message has, by number: those that did not come before; nothing
-    /// where there are too many sensors.
-    pub(super) fn take(&mut self, head: &Head, now: Duration) -> Option<Vec<std::ops::Range<u64>>> {
-        let sensor = self.hear(&head.sensor, &head.run, now)?;
-        let unseen = sensor.progress(head, now).take(head.rows.clone());
-        add(&mut sensor.rows, unseen.iter().map(|rows| rows.end - rows.start).sum());
-        Some(unseen)
+    /// The rows of a message, by number, that did not come before; nothing where there are too many
+    /// sensors. They count as not seen until they are [taken](Self::take): a message that cannot be
+    /// read does not keep another with its rows from being read.
+    pub(super) fn unseen(&mut self, head: &Head, now: Duration) -> Option<Vec<Range<u64>>> {
+        let sensor = self.hear(&head.sensor, &head.run, false, now)?;
+        let known = sensor.tables.get(&(head.run.clone(), head.table.clone()));
+        let all = || vec![head.rows.clone()];
+        Some(known.map_or_else(all, |(progress, _)| progress.unseen(&head.rows)))
+    }
+
+    /// The rows of a message, of which so many were unseen, were read.
+    pub(super) fn take(&mut self, head: &Head, unseen_count: u64, now: Duration) {
+        if let Some(sensor) = self.all.get_mut(&head.sensor) {
+            sensor.progress(head, now).take(&head.rows);
+            add(&mut sensor.rows, unseen_count);
+        }
     }
 
     /// Takes in metrics; whether there was room.
@@ -194,10 +205,8 @@ impl Sensors {
         metrics: Metrics,
         now: Duration,
     ) -> bool {
-        let Some(sensor) = self.hear(name, run, now) else { return false };
-        if sensor.run == run {
-            sensor.metrics = Some(metrics);
-        }
+        let Some(sensor) = self.hear(name, run, true, now) else { return false };
+        sensor.metrics = Some(metrics);
         true
     }
 
@@ -282,6 +291,8 @@ impl Sensors {
 }
 
 #[cfg(test)]
+// Ranges are values here.
+#[allow(clippy::single_range_in_vec_init)]
 mod tests {
     use store::query::cell;
     use store::{Store, TableLimits};
@@ -293,9 +304,16 @@ mod tests {
         Sensors::new(table, Duration::from_secs(30), || 7, |_| ())
     }
 
-    fn head(sensor: &str, run: &str, rows: std::ops::Range<u64>) -> Head {
+    fn head(sensor: &str, run: &str, rows: Range<u64>) -> Head {
         let [sensor, run] = [sensor, run].map(String::from);
         Head { sensor, run, table: String::from("flows"), rows }
+    }
+
+    /// A message that can be read: the ranges of its rows that did not come before.
+    fn take(sensors: &mut Sensors, head: &Head, now: Duration) -> Option<usize> {
+        let unseen = sensors.unseen(head, now)?;
+        sensors.take(head, unseen.iter().map(|rows| rows.end - rows.start).sum(), now);
+        Some(unseen.len())
     }
 
     fn events(store: &Store) -> Vec<String> {
@@ -312,17 +330,33 @@ mod tests {
     fn every_change_of_a_sensor_is_a_row() {
         let (store, second) = (Store::new(), Duration::from_secs);
         let mut sensors = sensors(&store);
-        assert_eq!(sensors.take(&head("a", "9f", 0..4), second(0)).unwrap().len(), 1);
+        assert_eq!(take(&mut sensors, &head("a", "9f", 0..4), second(0)), Some(1));
         sensors.look(second(29));
         sensors.look(second(30));
         sensors.look(second(31));
         assert_eq!(sensors.sums(), SensorSums { known: 1, silent: 1, ..SensorSums::default() });
         // Another run, whose number is longer and so later, with a gap; then a row of the first.
-        sensors.take(&head("a", "100", 0..1), second(40)).unwrap();
-        sensors.take(&head("a", "100", 6..7), second(40)).unwrap();
-        sensors.take(&head("a", "9f", 4..5), second(41)).unwrap();
+        take(&mut sensors, &head("a", "100", 0..1), second(40)).unwrap();
+        take(&mut sensors, &head("a", "100", 6..7), second(40)).unwrap();
+        take(&mut sensors, &head("a", "9f", 4..5), second(41)).unwrap();
         assert_eq!(sensors.sums(), SensorSums { known: 1, missing: 5, ..SensorSums::default() });
         assert_eq!(events(&store), ["a heard 9f", "a silent 9f", "a restarted 100", "a back 100"]);
+    }
+
+    #[test]
+    fn rows_that_cannot_be_read_are_taken_from_another_message() {
+        let store = Store::new();
+        let mut sensors = sensors(&store);
+        let (whole, now) = (head("a", "1", 0..4), Duration::ZERO);
+        for _ in 0..2 {
+            assert_eq!(sensors.unseen(&whole, now).unwrap(), [0..4]);
+        }
+        assert_eq!(take(&mut sensors, &whole, now), Some(1));
+        assert_eq!(take(&mut sensors, &whole, now), Some(0));
+        // Where no other comes, they are missing.
+        assert_eq!(sensors.unseen(&head("a", "1", 4..6), now).unwrap(), [4..6]);
+        assert_eq!(take(&mut sensors, &head("a", "1", 6..7), now), Some(1));
+        assert_eq!(sensors.sums(), SensorSums { known: 1, missing: 2, ..SensorSums::default() });
     }
 
     #[test]
@@ -340,9 +374,14 @@ mod tests {
         assert_eq!((sensor.as_str(), run.as_str(), metrics), ("a", "2", wanted));
         assert!(sensors.take_metrics("a", "2", metrics, Duration::ZERO));
         assert_eq!((sensors.sums().received, sensors.sums().dropped), (90, 5));
-        // Of a run that is over.
-        assert!(sensors.take_metrics("a", "1", Metrics::default(), Duration::ZERO));
+        // Stored rows of a run that is over change nothing.
+        take(&mut sensors, &head("a", "1", 0..1), Duration::ZERO).unwrap();
         assert_eq!(sensors.sums().received, 90);
+        // Its clock was set back, and it was restarted.
+        let after = Metrics { received: 1, ..Metrics::default() };
+        assert!(sensors.take_metrics("a", "1", after, Duration::ZERO));
+        assert_eq!(sensors.sums().received, 1);
+        assert_eq!(events(&store), ["a heard 2", "a restarted 1"]);
         for text in ["", "{}", "[]", "{\"version\":2}", "{\"version\":1,\"time_ns\":1}"] {
             assert_eq!(Metrics::read(text.as_bytes()), None, "{text}");
         }
@@ -364,7 +403,8 @@ mod tests {
         let last = 1 << 62;
         for run in 0..TABLES_MAX + 8 {
             for rows in [0..1, last - 1..last] {
-                sensors.take(&head("c", &format!("{run:04}"), rows), Duration::ZERO).unwrap();
+                let head = head("c", &format!("{run:04}"), rows);
+                take(&mut sensors, &head, Duration::ZERO).unwrap();
             }
         }
         let sums = sensors.sums();
@@ -376,7 +416,7 @@ mod tests {
         let store = Store::new();
         let mut sensors = sensors(&store);
         for at in 0..SENSORS_MAX + 1 {
-            let took = sensors.take(&head(&at.to_string(), "1", 0..1), Duration::ZERO);
+            let took = take(&mut sensors, &head(&at.to_string(), "1", 0..1), Duration::ZERO);
             assert_eq!(took.is_some(), at < SENSORS_MAX);
         }
         assert_eq!(sensors.sums().known, SENSORS_MAX as u64);

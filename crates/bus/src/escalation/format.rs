@@ -7,10 +7,10 @@ use std::time::Duration;
 const VERSION: u8 = 1;
 
 /// Bytes before the first row.
-const HEAD_LEN: usize = 8;
+pub(super) const HEAD_LEN: usize = 8;
 
 /// Bytes before the records of a row.
-const ROW_HEAD_LEN: usize = 8;
+pub(super) const ROW_HEAD_LEN: usize = 8;
 
 /// Bytes of evidence: classes by kind.
 const EVIDENCE_LEN: usize = 5 * 8;
@@ -66,7 +66,8 @@ pub struct RowAnswer {
 }
 
 impl RowAnswer {
-    /// Whether a model with so many classes can have said it.
+    /// Whether a model with so many classes can have said it. Uncertainty without end is one of a
+    /// network whose probabilities are no numbers, which the sensor itself would have said as well.
     pub(super) fn is_of(&self, class_count: usize) -> bool {
         let Self { label, guess, confidence, uncertainty } = *self;
         usize::from(label.max(guess)) < class_count
@@ -121,10 +122,12 @@ pub(super) struct EscalationBytes {
 }
 
 impl EscalationBytes {
-    pub(super) fn new(time_to_live: Duration) -> Self {
-        let mut bytes = vec![VERSION, 0, 0, 0];
-        let micros = u32::try_from(time_to_live.as_micros()).unwrap_or(u32::MAX);
-        bytes.extend_from_slice(&micros.to_le_bytes());
+    /// With room for so many bytes: messages of one sensor are of a length, and a list that grows
+    /// to it is copied each time that it doubles.
+    pub(super) fn new(time_to_live: Duration, capacity: usize) -> Self {
+        let mut bytes = Vec::with_capacity(capacity.max(HEAD_LEN));
+        bytes.extend_from_slice(&[VERSION, 0, 0, 0]);
+        bytes.extend_from_slice(&micros(time_to_live).to_le_bytes());
         Self { bytes, count: 0 }
     }
 
@@ -168,6 +171,25 @@ impl EscalationBytes {
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
+}
+
+/// Bytes of a row in a message.
+pub(super) const fn row_len(records: &[u8], numbers: &[f64], evidence: Option<Evidence>) -> usize {
+    let evidence_len = if evidence.is_some() { EVIDENCE_LEN } else { 0 };
+    ROW_HEAD_LEN + records.len() + 8 * numbers.len() + evidence_len
+}
+
+/// The same escalation with another time to live.
+pub(super) fn with_time_to_live(bytes: &[u8], time_to_live: Duration) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if let Some(place) = bytes.get_mut(4..HEAD_LEN) {
+        place.copy_from_slice(&micros(time_to_live).to_le_bytes());
+    }
+    bytes
+}
+
+fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
 
 /// Takes so many bytes off the front.
@@ -251,8 +273,7 @@ pub(super) fn answer_bytes(status: Status, spent: Duration, answers: &[RowAnswer
     let mut bytes = Vec::with_capacity(HEAD_LEN + answers.len() * ANSWER_LEN);
     bytes.extend_from_slice(&[VERSION, status as u8]);
     bytes.extend_from_slice(&u16::try_from(answers.len()).unwrap_or(0).to_le_bytes());
-    let micros = u32::try_from(spent.as_micros()).unwrap_or(u32::MAX);
-    bytes.extend_from_slice(&micros.to_le_bytes());
+    bytes.extend_from_slice(&micros(spent).to_le_bytes());
     for answer in answers {
         bytes.extend_from_slice(&answer.label.to_le_bytes());
         bytes.extend_from_slice(&answer.guess.to_le_bytes());
@@ -300,7 +321,7 @@ mod tests {
     use super::*;
 
     fn message() -> Vec<u8> {
-        let mut bytes = EscalationBytes::new(Duration::from_millis(50));
+        let mut bytes = EscalationBytes::new(Duration::from_millis(50), 0);
         let evidence = Evidence { classes: [1, 0, 4, 0, 1 << 63], is_unlisted: true };
         assert!(bytes.push(1, &[7; 144], &[1.5], None));
         assert!(bytes.push(2, &[], &[], Some(evidence)));
@@ -365,9 +386,32 @@ mod tests {
 
     #[test]
     fn a_row_that_fits_no_message_is_not_taken() {
-        let mut bytes = EscalationBytes::new(Duration::ZERO);
+        let mut bytes = EscalationBytes::new(Duration::ZERO, 99);
         assert!(!bytes.push(0, &vec![0; RECORDS_LEN_MAX + 1], &[], None));
         assert!(!bytes.push(0, &[], &vec![0.0; NUMBERS_MAX + 1], None));
-        assert_eq!(bytes.into_bytes(), EscalationBytes::new(Duration::ZERO).into_bytes());
+        assert_eq!(bytes.into_bytes(), EscalationBytes::new(Duration::ZERO, 0).into_bytes());
+    }
+
+    #[test]
+    fn the_length_of_a_row_is_what_it_adds() {
+        let mut bytes = EscalationBytes::new(Duration::ZERO, 0);
+        let evidence = Some(Evidence { classes: [0; 5], is_unlisted: false });
+        let rows: [(&[u8], &[f64], Option<Evidence>); 3] =
+            [(&[], &[], None), (&[1; 144], &[1.5, 2.5], evidence), (&[1; 3], &[], evidence)];
+        for (records, numbers, evidence) in rows {
+            let before = bytes.len();
+            assert!(bytes.push(1, records, numbers, evidence));
+            assert_eq!(bytes.len() - before, row_len(records, numbers, evidence));
+        }
+    }
+
+    #[test]
+    fn another_time_to_live_changes_nothing_else() {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        let bytes = message();
+        let other = with_time_to_live(&bytes, Duration::from_millis(7));
+        assert_eq!(read_rows(&other, &mut after), Ok(Duration::from_millis(7)));
+        assert_eq!(read_rows(&bytes, &mut before), Ok(Duration::from_millis(50)));
+        assert_eq!(before, after);
     }
 }

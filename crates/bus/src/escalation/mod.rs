@@ -6,6 +6,7 @@
 //! that comes later, or twice, is counted and goes nowhere. `docs/specs/messages.md` specifies
 //! subjects and bytes.
 
+mod asker;
 mod format;
 #[cfg(feature = "fuzzed")]
 pub(crate) mod fuzzed;
@@ -13,9 +14,10 @@ mod sensor;
 mod tally;
 mod worker;
 
+pub use asker::{Asker, RowOutcome};
 pub use format::{Evidence, RowAnswer, RowFields};
-pub use sensor::{Asker, EscalationOptions, Escalations, RowOutcome};
-pub use worker::{AnswerRows, Worker, WorkerCounts, WorkerOptions};
+pub use sensor::{EscalationOptions, Escalations};
+pub use worker::{AnswerError, AnswerRows, Worker, WorkerCounts, WorkerOptions};
 
 /// Parts of the flows: each has a subject of its own, so that workers can share them. A message has
 /// rows of one part, and a sensor's time goes by messages: more parts cost more.

@@ -1,44 +1,35 @@
-//! The sensor's end: rows that go out, answers that come back, and deadlines.
+//! The sensor's end: the connection over which rows go out and answers come back.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use async_nats::client::PublishErrorKind;
 use async_nats::connection::State;
 use async_nats::{Client, Message, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use store::Store;
-use tokio::sync::mpsc as parcels;
+use tokio::sync::mpsc::{self as parcels, Receiver};
+use tokio::time::sleep;
 
-use super::format::{self, Answer, EscalationBytes, Evidence, ROWS_MAX, RowAnswer, Status};
+use super::format::{self, Answer, Status};
 use super::tally::{EscalationTally, Outcome};
-use super::{PARTITION_COUNT, subject};
 use crate::link::{Link, LinkEvent, OpenError, connect, wait_before};
 use crate::message::token;
 use crate::{BusError, runtime};
 
-/// A message is sent when it has so many bytes, if not before.
-const MESSAGE_LEN: usize = 128 << 10;
+/// Lists of messages on their way to the connection at most, of all threads that keep flows. Rows
+/// under way are bounded as well.
+const LISTS_MAX: usize = 1024;
 
-/// Messages on their way to the connection at most, of all threads that keep flows.
-const PARCELS_MAX: usize = 1024;
-
-/// What is under way when the run is to end has so long, if its deadline is later.
-const STOP_WITHIN: Duration = Duration::from_secs(1);
-
-/// Messages that may be published again at once, as after the end of a worker that had them.
-const REPEATS_MAX: f64 = 64.0;
-
-/// Beyond these, of each message that is sent: where workers have too much to do, most messages
-/// wait for half of their deadline, and all of them twice would be more work yet.
-const REPEATS_PER_MESSAGE: f64 = 0.1;
-
-/// Who waits for answers looks so often whether the run is to end.
+/// What waits for the connection looks so often whether that is still of use.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How often it is looked for what is to be reported.
+const REPORT_EVERY: Duration = Duration::from_millis(200);
 
 /// What a sensor escalates, and how.
 #[derive(Clone, Debug)]
@@ -58,30 +49,40 @@ pub struct EscalationOptions {
 }
 
 /// A message on its way to the connection.
-struct Parcel {
-    subject: String,
-    reply: String,
-    bytes: Bytes,
+pub(super) struct Parcel {
+    pub(super) subject: String,
+    /// Who gets the answer.
+    pub(super) asker: usize,
+    /// The number of the message among those of the asker.
+    pub(super) number: u64,
+    pub(super) bytes: Bytes,
+    /// From here on no answer is waited for.
+    pub(super) until: Duration,
+    /// Whether it was published before, with all of its time to live.
+    pub(super) is_repeated: bool,
 }
 
 /// What came for a message that was sent.
-struct Arrival {
-    number: u64,
+pub(super) struct Arrival {
+    pub(super) number: u64,
     /// When it came: who asked may be busy for longer.
-    at: Duration,
+    pub(super) at: Duration,
     /// None where no worker heard it, or the answer is none.
-    answer: Option<Answer>,
-    outcome: Outcome,
+    pub(super) answer: Option<Answer>,
+    pub(super) outcome: Outcome,
 }
 
 /// The connection of a sensor over which rows are escalated.
 pub struct Escalations {
-    options: EscalationOptions,
-    inbox: String,
-    tally: Arc<EscalationTally>,
-    askers: Arc<Mutex<Vec<Sender<Arrival>>>>,
-    to: Option<parcels::Sender<Parcel>>,
-    thread: Option<JoinHandle<()>>,
+    pub(super) options: EscalationOptions,
+    pub(super) tally: Arc<EscalationTally>,
+    pub(super) askers: Arc<Mutex<Vec<Sender<Arrival>>>>,
+    /// Bytes of a message that the broker takes.
+    pub(super) len_max: Arc<AtomicUsize>,
+    /// The messages of one time that rows are flushed go together, so that the thread is woken
+    /// once for them.
+    pub(super) to: Option<parcels::Sender<Vec<Parcel>>>,
+    pub(super) thread: Option<JoinHandle<()>>,
 }
 
 impl Escalations {
@@ -92,15 +93,16 @@ impl Escalations {
     /// [`BusError`], where trying again would not help.
     pub fn begin(options: EscalationOptions) -> Result<Arc<Self>, BusError> {
         let tally = Arc::new(EscalationTally::new(options.tell));
-        let inbox = format!("_INBOX.{}-{}-e", token(&options.sensor), token(&options.run));
         let askers = Arc::new(Mutex::new(Vec::new()));
-        let (to, from) = parcels::channel(PARCELS_MAX);
+        let len_max = Arc::new(AtomicUsize::new(usize::MAX));
+        let (to, from) = parcels::channel(LISTS_MAX);
         let ends = Ends {
             link: options.link.clone(),
             name: format!("wirelens {} escalations", options.sensor),
-            inbox: inbox.clone(),
+            inbox: format!("_INBOX.{}-{}-e", token(&options.sensor), token(&options.run)),
             tally: Arc::clone(&tally),
             askers: Arc::clone(&askers),
+            len_max: Arc::clone(&len_max),
             monotonic: options.monotonic,
         };
         let runtime = runtime().map_err(BusError::Start)?;
@@ -109,62 +111,27 @@ impl Escalations {
             Ok(opened) => Some(opened),
             Err(OpenError::Refused(error)) => return Err(error),
             Err(OpenError::Away(why)) => {
-                tally.note_away(&why);
+                ends.note_away(&why);
                 None
             }
         };
         let thread = thread::Builder::new()
             .name("escalations".into())
             .spawn(move || {
+                let (tally, monotonic) = (Arc::clone(&ends.tally), ends.monotonic);
                 runtime.block_on(ends.carry(first, from));
+                tally.report(monotonic(), true);
                 // No end of a run waits for the name of a server.
                 runtime.shutdown_background();
             })
             .map_err(BusError::Start)?;
-        Ok(Arc::new(Self { options, inbox, tally, askers, to: Some(to), thread: Some(thread) }))
+        Ok(Arc::new(Self { options, tally, askers, len_max, to: Some(to), thread: Some(thread) }))
     }
 
     /// Has its counts shown.
     pub fn count_in(&self, store: &Store) {
         let tally = Arc::clone(&self.tally);
         store.count_by("escalations", Box::new(move || tally.counts()));
-    }
-
-    /// The end for a thread that keeps flows, whose rows are for workers with this model, which
-    /// distinguishes so many classes. A row has to be answered within the deadline; at most so many
-    /// are under way. Once it is to `stop`, what is under way has a second.
-    #[must_use]
-    pub fn asker(
-        self: &Arc<Self>,
-        (model, class_count): (&str, usize),
-        deadline: Duration,
-        rows_max: usize,
-        stop: Arc<AtomicBool>,
-    ) -> Asker {
-        let (to, answers) = mpsc::channel();
-        let mut askers = self.askers.lock().unwrap_or_else(PoisonError::into_inner);
-        let inbox = format!("{}.{}", self.inbox, askers.len());
-        askers.push(to);
-        let of = |partition: u16| subject(&self.options.prefix, model, &partition.to_string());
-        let building =
-            (0..PARTITION_COUNT).map(|at| Building { subject: of(at), ..Building::default() });
-        Asker {
-            shared: Arc::clone(self),
-            model: model.to_owned(),
-            class_count,
-            inbox,
-            deadline,
-            rows_max,
-            stop,
-            stops_at: None,
-            answers,
-            building: building.collect(),
-            sent: VecDeque::new(),
-            first_number: 0,
-            repeated: 0,
-            repeats_left: REPEATS_MAX,
-            under_way: 0,
-        }
     }
 }
 
@@ -185,68 +152,139 @@ struct Ends {
     inbox: String,
     tally: Arc<EscalationTally>,
     askers: Arc<Mutex<Vec<Sender<Arrival>>>>,
+    len_max: Arc<AtomicUsize>,
     monotonic: fn() -> Duration,
 }
 
 impl Ends {
     async fn open(&self) -> Result<(Client, Subscriber), OpenError> {
-        let tally = Arc::clone(&self.tally);
+        let (tally, monotonic) = (Arc::clone(&self.tally), self.monotonic);
         let on_event = move |event| match event {
             LinkEvent::Connected => tally.note_connected(),
-            LinkEvent::Away(why) => tally.note_away(&why),
-            LinkEvent::Trouble(why) => tally.note_trouble(&why),
+            LinkEvent::Away(why) => tally.note_away(&why, monotonic()),
+            LinkEvent::Trouble(why) => {
+                tally.note_trouble(&why, monotonic());
+                tally.report(monotonic(), false);
+            }
         };
         let client = connect(&self.link, &self.name, &self.inbox, Arc::new(on_event)).await?;
+        self.len_max.store(client.max_payload(), Relaxed);
         let inbox = client.subscribe(format!("{}.*.*", self.inbox)).await;
         let inbox = inbox.map_err(|error| OpenError::Away(error.to_string()))?;
         self.tally.note_connected();
         Ok((client, inbox))
     }
 
+    fn note_away(&self, why: &str) {
+        self.tally.note_away(why, (self.monotonic)());
+    }
+
+    /// Returns when no one sends any more, or at this time.
+    async fn no_more(&self, from: &Receiver<Vec<Parcel>>, until: Duration) {
+        while !from.is_closed() && (self.monotonic)() < until {
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
     /// Connects once the broker answers; none where no one sends any more before.
-    async fn open_later(
-        &self,
-        from: &mut parcels::Receiver<Parcel>,
-    ) -> Option<(Client, Subscriber)> {
+    async fn open_later(&self, from: &Receiver<Vec<Parcel>>) -> Option<(Client, Subscriber)> {
         for attempt in 1.. {
-            // What is to be sent meanwhile is let go: those who sent it see the deadline pass.
-            let let_go = async { while from.recv().await.is_some() {} };
-            if tokio::time::timeout(wait_before(attempt), let_go).await.is_ok() {
-                return None;
-            }
-            match self.open().await {
+            let open = async {
+                sleep(wait_before(attempt)).await;
+                self.open().await
+            };
+            let opened = tokio::select! {
+                opened = open => opened,
+                () = self.no_more(from, Duration::MAX) => return None,
+            };
+            match opened {
                 Ok(opened) => return Some(opened),
-                Err(OpenError::Away(why)) => self.tally.note_away(&why),
-                Err(OpenError::Refused(error)) => self.tally.note_away(&error.to_string()),
+                Err(OpenError::Away(why)) => self.note_away(&why),
+                Err(OpenError::Refused(error)) => self.note_away(&error.to_string()),
             }
         }
         None
     }
 
     /// Carries messages to the broker and answers back, until no one sends any more.
-    async fn carry(self, first: Option<(Client, Subscriber)>, mut from: parcels::Receiver<Parcel>) {
+    async fn carry(self, first: Option<(Client, Subscriber)>, from: Receiver<Vec<Parcel>>) {
         let opened = match first {
             Some(opened) => Some(opened),
-            None => self.open_later(&mut from).await,
+            None => self.open_later(&from).await,
         };
-        let Some((client, mut inbox)) = opened else { return };
+        let Some((client, inbox)) = opened else { return };
+        // Each by itself: a connection that takes no more keeps no answer from coming.
+        tokio::select! {
+            () = self.send_all(&client, from) => {}
+            () = self.hear(inbox) => {}
+            () = self.report() => {}
+        }
+    }
+
+    async fn report(&self) {
         loop {
-            tokio::select! {
-                parcel = from.recv() => match parcel {
-                    Some(parcel) => send(&client, parcel).await,
-                    None => return,
-                },
-                message = inbox.next() => match message {
-                    Some(message) => self.deliver(&message),
-                    None => return,
-                },
+            sleep(REPORT_EVERY).await;
+            self.tally.report((self.monotonic)(), false);
+        }
+    }
+
+    async fn hear(&self, mut inbox: Subscriber) {
+        while let Some(message) = inbox.next().await {
+            self.deliver(&message);
+        }
+    }
+
+    /// Sends until no one asks any more. What is not sent by then has no one who waits for it.
+    async fn send_all(&self, client: &Client, mut from: Receiver<Vec<Parcel>>) {
+        while let Some(list) = from.recv().await {
+            // Another server of the broker may allow less.
+            self.len_max.store(client.max_payload(), Relaxed);
+            for parcel in list {
+                if from.is_closed() {
+                    return;
+                }
+                self.send(client, parcel, &from).await;
             }
         }
     }
 
-    /// Passes an answer to who asked. What is no answer to anyone is counted.
+    /// Sends a message as long as its answer can be in time: a broker that takes no bytes would
+    /// hold up the end of the run, and get late what no one waits for any more. What the library
+    /// has taken before that, up to 64 messages, it keeps until the broker is back.
+    async fn send(&self, client: &Client, parcel: Parcel, from: &Receiver<Vec<Parcel>>) {
+        let Parcel { subject, asker, number, bytes, until, is_repeated } = parcel;
+        let left = until.saturating_sub((self.monotonic)());
+        // A connection that is away would keep it for later.
+        if left.is_zero() || client.connection_state() != State::Connected {
+            return;
+        }
+        let bytes = match is_repeated {
+            true => Bytes::from(format::with_time_to_live(&bytes, left)),
+            false => bytes,
+        };
+        let reply = format!("{}.{asker}.{number}", self.inbox);
+        let sent = tokio::select! {
+            biased;
+            sent = client.publish_with_reply(subject, reply, bytes) => sent,
+            () = self.no_more(from, until) => return,
+        };
+        if let Err(error) = sent {
+            let outcome = match error.kind() {
+                PublishErrorKind::MaxPayloadExceeded => Outcome::NoRoom,
+                PublishErrorKind::InvalidSubject | PublishErrorKind::Send => Outcome::Away,
+            };
+            let at = (self.monotonic)();
+            self.pass(Some((asker, Arrival { number, at, answer: None, outcome })));
+        }
+    }
+
+    /// Passes an answer to who asked.
     fn deliver(&self, message: &Message) {
-        let arrival = arrival(message, &self.inbox, (self.monotonic)());
+        self.pass(arrival(message, &self.inbox, (self.monotonic)()));
+    }
+
+    /// What is no answer to anyone is counted.
+    fn pass(&self, arrival: Option<(usize, Arrival)>) {
         let askers = self.askers.lock().unwrap_or_else(PoisonError::into_inner);
         let asker = arrival.as_ref().and_then(|(asker, _)| askers.get(*asker));
         match (asker, arrival) {
@@ -254,14 +292,6 @@ impl Ends {
             (Some(asker), Some((_, arrival))) => drop(asker.send(arrival)),
             _ => self.tally.note_unexpected(),
         }
-    }
-}
-
-/// A connection that is away would keep what it is given for later, when no one wants it.
-async fn send(client: &Client, Parcel { subject, reply, bytes }: Parcel) {
-    if client.connection_state() == State::Connected {
-        // A message that cannot be sent is one without an answer.
-        let _ = client.publish_with_reply(subject, reply, bytes).await;
     }
 }
 
@@ -281,268 +311,4 @@ fn arrival(message: &Message, inbox: &str, at: Duration) -> Option<(usize, Arriv
         Status::Busy => Outcome::Busy,
     };
     Some((asker, Arrival { number, at, answer: Some(answer), outcome }))
-}
-
-/// The outcome of a row.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct RowOutcome {
-    /// What its flow is known by to who asked.
-    pub place: u32,
-    /// The stage.
-    pub stage: u8,
-    /// The answer; none where there will be none.
-    pub answer: Option<RowAnswer>,
-}
-
-/// Rows of a part of the flows that wait for company.
-#[derive(Default)]
-struct Building {
-    subject: String,
-    bytes: Option<EscalationBytes>,
-    rows: Vec<(u32, u8)>,
-}
-
-/// A message without an answer.
-struct Sent {
-    at: Duration,
-    partition: usize,
-    bytes: Bytes,
-    /// Empty where all have an outcome.
-    rows: Vec<(u32, u8)>,
-}
-
-/// Asks workers on behalf of a thread that keeps flows.
-pub struct Asker {
-    shared: Arc<Escalations>,
-    model: String,
-    class_count: usize,
-    inbox: String,
-    deadline: Duration,
-    rows_max: usize,
-    stop: Arc<AtomicBool>,
-    /// From here on nothing is waited for.
-    stops_at: Option<Duration>,
-    answers: Receiver<Arrival>,
-    building: Vec<Building>,
-    /// By number, oldest first.
-    sent: VecDeque<Sent>,
-    /// The number of the oldest.
-    first_number: u64,
-    /// Messages before this number are not published again.
-    repeated: u64,
-    /// So many may be, for now.
-    repeats_left: f64,
-    under_way: usize,
-}
-
-impl Asker {
-    /// Rows without an outcome.
-    #[must_use]
-    pub const fn under_way(&self) -> usize {
-        self.under_way
-    }
-
-    /// The same at most.
-    #[must_use]
-    pub const fn rows_max(&self) -> usize {
-        self.rows_max
-    }
-
-    fn now(&self) -> Duration {
-        (self.shared.options.monotonic)()
-    }
-
-    /// Takes a row; false where the broker is away, too many rows are under way, or it is too long
-    /// for any message.
-    pub fn ask(
-        &mut self,
-        (place, partition): (u32, u16),
-        stage: u8,
-        records: &[u8],
-        numbers: &[f64],
-        evidence: Option<Evidence>,
-    ) -> bool {
-        let tally = &self.shared.tally;
-        let why_not = match tally.is_connected() {
-            false => Some(Outcome::Away),
-            true => (self.under_way >= self.rows_max).then_some(Outcome::NoRoom),
-        };
-        let at = usize::from(partition % PARTITION_COUNT);
-        let (None, Some(building)) = (why_not, self.building.get_mut(at)) else {
-            tally.note_rows(why_not.unwrap_or(Outcome::NoRoom), 1);
-            return false;
-        };
-        let bytes = building.bytes.get_or_insert_with(|| EscalationBytes::new(self.deadline));
-        if !bytes.push(stage, records, numbers, evidence) {
-            tally.note_rows(Outcome::NoRoom, 1);
-            return false;
-        }
-        building.rows.push((place, stage));
-        self.under_way += 1;
-        tally.note_under_way(1, 0);
-        if building.rows.len() == ROWS_MAX || bytes.len() >= MESSAGE_LEN {
-            self.send(at);
-        }
-        true
-    }
-
-    /// Sends rows that wait for company.
-    pub fn flush(&mut self) {
-        for at in 0..self.building.len() {
-            self.send(at);
-        }
-    }
-
-    fn send(&mut self, at: usize) {
-        let Some(building) = self.building.get_mut(at) else { return };
-        let Some(bytes) = building.bytes.take() else { return };
-        let rows = std::mem::take(&mut building.rows);
-        let bytes = Bytes::from(bytes.into_bytes());
-        let sent = Sent { at: self.now(), partition: at, bytes, rows };
-        self.publish(self.first_number + self.sent.len() as u64, &sent, false);
-        self.repeats_left = (self.repeats_left + REPEATS_PER_MESSAGE).min(REPEATS_MAX);
-        self.sent.push_back(sent);
-    }
-
-    /// A message for which there is no room is one without an answer.
-    fn publish(&self, number: u64, sent: &Sent, is_repeated: bool) {
-        let Some(building) = self.building.get(sent.partition) else { return };
-        let parcel = Parcel {
-            subject: building.subject.clone(),
-            reply: format!("{}.{number}", self.inbox),
-            bytes: sent.bytes.clone(),
-        };
-        if let Some(to) = &self.shared.to
-            && to.try_send(parcel).is_ok()
-        {
-            self.shared.tally.note_message(is_repeated);
-        }
-    }
-
-    /// Appends the outcomes since the last call; where `waits` and rows are under way, at least
-    /// one.
-    pub fn take(&mut self, waits: bool, outcomes: &mut Vec<RowOutcome>) {
-        let before = outcomes.len();
-        if waits {
-            self.flush();
-        }
-        loop {
-            while let Ok(arrival) = self.answers.try_recv() {
-                self.on_arrival(arrival, outcomes);
-            }
-            let next = self.look_at_clock(outcomes);
-            if !waits || self.under_way == 0 || outcomes.len() > before {
-                return;
-            }
-            match self.answers.recv_timeout(next) {
-                Ok(arrival) => self.on_arrival(arrival, outcomes),
-                Err(RecvTimeoutError::Timeout) => {}
-                // The other end lives as long as `shared`.
-                Err(RecvTimeoutError::Disconnected) => thread::sleep(next),
-            }
-        }
-    }
-
-    fn on_arrival(&mut self, arrival: Arrival, outcomes: &mut Vec<RowOutcome>) {
-        let Arrival { number, at: came, answer, outcome } = arrival;
-        let at = number.checked_sub(self.first_number).and_then(|at| usize::try_from(at).ok());
-        let (deadline, tally) = (self.deadline, &self.shared.tally);
-        let is_open =
-            |sent: &&mut Sent| !sent.rows.is_empty() && came.saturating_sub(sent.at) < deadline;
-        let Some(sent) = at.and_then(|at| self.sent.get_mut(at)).filter(is_open) else {
-            return tally.note_unexpected();
-        };
-        let class_count = self.class_count;
-        let fits = |answer: &Answer| {
-            answer.rows.len() == sent.rows.len()
-                && answer.rows.iter().all(|row| row.is_of(class_count))
-        };
-        let answer = answer.filter(|answer| outcome == Outcome::Answered && fits(answer));
-        let outcome = match (&answer, outcome) {
-            (None, Outcome::Answered) => Outcome::Refused,
-            _ => outcome,
-        };
-        let rows = std::mem::take(&mut sent.rows);
-        match &answer {
-            Some(answer) => {
-                tally.note_times(came.saturating_sub(sent.at), answer.spent, rows.len());
-                tally.note_well();
-            }
-            None => tally.note_trouble(&self.trouble(outcome)),
-        }
-        let answers = answer.map(|answer| answer.rows).unwrap_or_default();
-        self.settle(&rows, &answers, outcome, outcomes);
-    }
-
-    fn settle(
-        &mut self,
-        rows: &[(u32, u8)],
-        answers: &[RowAnswer],
-        outcome: Outcome,
-        outcomes: &mut Vec<RowOutcome>,
-    ) {
-        let tally = &self.shared.tally;
-        tally.note_rows(outcome, rows.len());
-        tally.note_under_way(0, rows.len());
-        self.under_way = self.under_way.saturating_sub(rows.len());
-        outcomes.extend(rows.iter().enumerate().map(|(at, &(place, stage))| RowOutcome {
-            place,
-            stage,
-            answer: answers.get(at).copied(),
-        }));
-    }
-
-    fn trouble(&self, outcome: Outcome) -> String {
-        let model = &self.model;
-        match outcome {
-            Outcome::NoWorker => {
-                format!("no worker has {model}; earlier models decide (wirelens worker --model)")
-            }
-            Outcome::Busy => String::from("workers have no room; earlier models decide"),
-            Outcome::Refused => format!("a worker refuses rows of {model}: another version?"),
-            _ => String::from("answers come too late; earlier models decide"),
-        }
-    }
-
-    /// Gives up what is past its deadline, and publishes again what has waited for half of it: who
-    /// had it may be gone. Returns how long nothing of that is to be done.
-    fn look_at_clock(&mut self, outcomes: &mut Vec<RowOutcome>) -> Duration {
-        let now = self.now();
-        if self.stops_at.is_none() && self.stop.load(Relaxed) {
-            self.stops_at = Some(now + STOP_WITHIN);
-        }
-        let is_over = self.stops_at.is_some_and(|at| now >= at);
-        while let Some(first) = self.sent.front_mut() {
-            let is_late = is_over || now.saturating_sub(first.at) >= self.deadline;
-            if !first.rows.is_empty() && !is_late {
-                break;
-            }
-            let rows = std::mem::take(&mut first.rows);
-            self.sent.pop_front();
-            self.first_number += 1;
-            if !rows.is_empty() {
-                self.shared.tally.note_trouble(&self.trouble(Outcome::Late));
-                self.settle(&rows, &[], Outcome::Late, outcomes);
-            }
-        }
-        self.repeated = self.repeated.max(self.first_number);
-        loop {
-            let at = usize::try_from(self.repeated - self.first_number).unwrap_or(usize::MAX);
-            let Some(sent) = self.sent.get(at) else { break };
-            if now.saturating_sub(sent.at) < self.deadline / 2 {
-                break;
-            }
-            if !sent.rows.is_empty() && self.repeats_left >= 1.0 {
-                self.publish(self.repeated, sent, true);
-                self.repeats_left -= 1.0;
-            }
-            self.repeated += 1;
-        }
-        let again = usize::try_from(self.repeated - self.first_number).unwrap_or(usize::MAX);
-        let ends = self.sent.front().map(|first| first.at + self.deadline);
-        let again = self.sent.get(again).map(|sent| sent.at + self.deadline / 2);
-        let next = ends.into_iter().chain(again).min();
-        let wait = next.map_or(self.deadline, |at| at.saturating_sub(now));
-        wait.clamp(Duration::from_micros(100), LOOK_EVERY)
-    }
 }

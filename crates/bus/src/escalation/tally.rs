@@ -1,7 +1,7 @@
 //! Outcomes of rows that were escalated.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use store::{Count, Spread};
@@ -10,6 +10,13 @@ use store::{Count, Spread};
 const BOUNDS_S: &[f64] = &[
     0.000_1, 0.000_2, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0,
 ];
+
+/// Trouble is over when rows are answered and nothing has failed for so long: under load some
+/// messages are answered and others are not, and each change would be a line.
+const CALM: Duration = Duration::from_secs(1);
+
+/// Causes of one trouble that are reported at most: brokers may word theirs as they like.
+const CAUSES_MAX: usize = 16;
 
 /// Outcomes of rows, each of which has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +31,7 @@ pub(super) enum Outcome {
     Busy,
     /// A worker says that these are no rows of its model, or its answer is none.
     Refused,
-    /// Too many are under way.
+    /// Too many are under way, or it is longer than the broker takes.
     NoRoom,
     /// The broker is away.
     Away,
@@ -39,6 +46,19 @@ const OUTCOMES: [(Outcome, &str); 7] = [
     (Outcome::NoRoom, "no_room"),
     (Outcome::Away, "away"),
 ];
+
+/// What fails, since all was well.
+#[derive(Default)]
+struct Trouble {
+    /// Each cause once.
+    causes: Vec<String>,
+    /// Of these the first so many were reported.
+    reported_count: usize,
+    /// When something failed last.
+    failed: Duration,
+    /// Whether rows were answered since.
+    is_answered: bool,
+}
 
 pub(super) struct EscalationTally {
     rows: [AtomicU64; OUTCOMES.len()],
@@ -55,7 +75,7 @@ pub(super) struct EscalationTally {
     /// The same without the time at the worker: what the broker and both ends add.
     transit: [AtomicU64; BOUNDS_S.len() + 1],
     transit_ns: AtomicU64,
-    trouble: Mutex<Option<String>>,
+    trouble: Mutex<Trouble>,
     tell: fn(&str),
 }
 
@@ -81,7 +101,7 @@ impl EscalationTally {
             time_ns: AtomicU64::new(0),
             transit: zeros(),
             transit_ns: AtomicU64::new(0),
-            trouble: Mutex::new(None),
+            trouble: Mutex::default(),
             tell,
         }
     }
@@ -92,18 +112,25 @@ impl EscalationTally {
         }
     }
 
-    pub(super) fn note_message(&self, is_repeated: bool) {
-        self.messages.fetch_add(1, Relaxed);
-        self.repeated.fetch_add(u64::from(is_repeated), Relaxed);
+    /// So many messages go out, of which so many were published before.
+    pub(super) fn note_messages(&self, count: usize, repeated: usize) {
+        self.messages.fetch_add(count as u64, Relaxed);
+        self.repeated.fetch_add(repeated as u64, Relaxed);
     }
 
     pub(super) fn note_unexpected(&self) {
         self.unexpected.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn note_under_way(&self, more: usize, fewer: usize) {
-        self.under_way.fetch_add(more as u64, Relaxed);
-        self.under_way.fetch_sub(fewer as u64, Relaxed);
+    /// A row is under way.
+    pub(super) fn note_asked(&self) {
+        self.under_way.fetch_add(1, Relaxed);
+    }
+
+    /// So many rows have an outcome, after they were under way.
+    pub(super) fn note_settled(&self, outcome: Outcome, count: usize) {
+        self.note_rows(outcome, count);
+        self.under_way.fetch_sub(count as u64, Relaxed);
     }
 
     /// So many rows were answered after this time, of which they were `spent` at a worker.
@@ -129,23 +156,55 @@ impl EscalationTally {
         (self.tell)(&format!("nats: escalations connected{again}"));
     }
 
-    pub(super) fn note_away(&self, why: &str) {
-        self.is_connected.store(false, Relaxed);
-        self.note_trouble(&format!("the broker is away ({why}); earlier models decide"));
+    /// The broker is away; reported immediately, by the thread that drives the connection.
+    pub(super) fn note_away(&self, why: &str, now: Duration) {
+        if self.is_connected.swap(false, Relaxed) {
+            // Each loss of a connection is reported, also where one was before the first answer.
+            self.report(now, false);
+            *self.lock_trouble() = Trouble::default();
+        }
+        self.note_trouble(&format!("the broker is away ({why}); earlier models decide"), now);
+        self.report(now, false);
     }
 
-    /// Something fails. Reported once, until something else does or all is well again.
-    pub(super) fn note_trouble(&self, why: &str) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        if trouble.replace(why.to_owned()).as_deref() != Some(why) {
-            (self.tell)(&format!("nats: escalations: {why}"));
+    fn lock_trouble(&self) -> MutexGuard<'_, Trouble> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something fails: each cause is reported once, until all is well again. The threads that
+    /// process packets say so here, and [`report`](Self::report) prints.
+    pub(super) fn note_trouble(&self, why: &str, now: Duration) {
+        let mut trouble = self.lock_trouble();
+        trouble.failed = trouble.failed.max(now);
+        trouble.is_answered = false;
+        if trouble.causes.len() < CAUSES_MAX && !trouble.causes.iter().any(|cause| cause == why) {
+            trouble.causes.push(why.to_owned());
         }
     }
 
     /// Rows are answered.
     pub(super) fn note_well(&self) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        if trouble.take().is_some() {
+        self.lock_trouble().is_answered = true;
+    }
+
+    /// Prints what has failed since the last call, and whether that is over: in the end without
+    /// waiting for calm. The lock is not held while it prints, as a terminal may be slow.
+    pub(super) fn report(&self, now: Duration, is_last: bool) {
+        let (lines, is_over) = {
+            let mut trouble = self.lock_trouble();
+            let line = |cause: &String| format!("nats: escalations: {cause}");
+            let unreported = trouble.causes.iter().skip(trouble.reported_count);
+            let lines: Vec<_> = unreported.map(line).collect();
+            trouble.reported_count = trouble.causes.len();
+            let is_calm = is_last || now.saturating_sub(trouble.failed) >= CALM;
+            let is_over = is_calm && trouble.is_answered && !trouble.causes.is_empty();
+            if is_over {
+                *trouble = Trouble::default();
+            }
+            (lines, is_over)
+        };
+        lines.iter().for_each(|line| (self.tell)(line));
+        if is_over {
             (self.tell)("nats: escalations are answered again");
         }
     }
@@ -197,5 +256,56 @@ impl EscalationTally {
             ),
         ]);
         made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static PRINTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    /// What was printed since the last call, without what all lines begin with.
+    fn printed() -> Vec<String> {
+        let lines = std::mem::take(&mut *PRINTED.lock().unwrap());
+        lines.iter().map(|line| line.trim_start_matches("nats: escalations").to_owned()).collect()
+    }
+
+    #[test]
+    fn trouble_that_comes_and_goes_is_reported_once_until_it_is_over() {
+        let ms = Duration::from_millis;
+        let tally = EscalationTally::new(|line| PRINTED.lock().unwrap().push(line.to_owned()));
+        tally.note_connected();
+        assert_eq!(printed(), [" connected"]);
+        // Two causes and answers, all in turn.
+        for at in 0..50 {
+            tally.note_trouble(if at % 2 == 0 { "late" } else { "busy" }, ms(100 * at));
+            tally.note_well();
+            tally.report(ms(100 * at + 50), false);
+        }
+        assert_eq!(printed(), [": late", ": busy"]);
+        tally.report(ms(5_899), false);
+        assert!(printed().is_empty());
+        tally.report(ms(5_900), false);
+        assert_eq!(printed(), [" are answered again"]);
+        // Nothing is over as long as nothing is answered.
+        tally.note_trouble("late", ms(6_000));
+        tally.report(ms(9_000), true);
+        assert_eq!(printed(), [": late"]);
+        // Each loss of the connection is reported, and in the end no calm is waited for.
+        for _ in 0..2 {
+            tally.note_away("lost", ms(9_000));
+            tally.note_away("lost", ms(9_100));
+            tally.note_connected();
+            let lines = [": the broker is away (lost); earlier models decide", " connected again"];
+            assert_eq!(printed(), lines);
+        }
+        tally.note_well();
+        tally.report(ms(9_200), true);
+        assert_eq!(printed(), [" are answered again"]);
+        // Causes are bounded.
+        (0..99).for_each(|at| tally.note_trouble(&at.to_string(), ms(9_300)));
+        tally.report(ms(9_300), false);
+        assert_eq!(printed().len(), CAUSES_MAX);
     }
 }

@@ -1,7 +1,7 @@
 //! A worker: rows of any number of sensors, scored by as many threads as it is given.
 
 use std::collections::VecDeque;
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -11,9 +11,10 @@ use async_nats::connection::State;
 use async_nats::{Client, Message, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use futures_util::stream::select_all;
+use futures_util::stream::{SelectAll, select_all};
 use store::Count;
 use tokio::sync::mpsc::{self as parcels, Receiver, Sender};
+use tokio::time::{interval, sleep, timeout};
 
 use super::format::{self, RowAnswer, RowFields, Status};
 use super::{PARTITION_COUNT, subject};
@@ -27,7 +28,8 @@ const WAITING_MAX: usize = 1024;
 /// How often it is looked whether the worker is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What was handed out before it ends has so long to come, and answers to go.
+/// What was handed out before it ends has so long to come, and answers to go: after that, answers
+/// for a broker that takes none are dropped.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// A batch that is not full waits for this part of its oldest message's time to live at most.
@@ -61,11 +63,26 @@ pub struct WorkerOptions {
     pub tell: fn(&str),
 }
 
+/// Why rows have no answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AnswerError {
+    /// One of them is none of the model's.
+    OtherModel,
+    /// The model failed, and how. What it would have said is not known: no answer is given for it.
+    Failure(String),
+}
+
 /// A model that scores rows, of which each thread has its own.
 pub trait AnswerRows {
-    /// Appends an answer for each row; false, and nothing, where one of them is none of the
-    /// model's.
-    fn answer(&mut self, rows: &[RowFields<'_>], answers: &mut Vec<RowAnswer>) -> bool;
+    /// Appends an answer for each row.
+    ///
+    /// # Errors
+    /// [`AnswerError`]; then nothing is appended.
+    fn answer(
+        &mut self,
+        rows: &[RowFields<'_>],
+        answers: &mut Vec<RowAnswer>,
+    ) -> Result<(), AnswerError>;
 }
 
 /// What a worker has done.
@@ -83,6 +100,8 @@ pub struct WorkerCounts {
     pub busy: u64,
     /// Messages that are damaged, of another version, or with rows of another model.
     pub refused: u64,
+    /// Messages that the model could not score, which have no answer.
+    pub failed: u64,
 }
 
 #[derive(Default)]
@@ -93,6 +112,7 @@ struct WorkerTally {
     late: AtomicU64,
     busy: AtomicU64,
     refused: AtomicU64,
+    failed: AtomicU64,
 }
 
 impl WorkerTally {
@@ -115,6 +135,7 @@ impl WorkerTally {
             late: self.late.load(Relaxed),
             busy: self.busy.load(Relaxed),
             refused: self.refused.load(Relaxed),
+            failed: self.failed.load(Relaxed),
         }
     }
 }
@@ -128,6 +149,7 @@ impl WorkerCounts {
             ("late", self.late),
             ("busy", self.busy),
             ("refused", self.refused),
+            ("failed", self.failed),
         ];
         let messages = outcomes.map(|(outcome, count)| {
             Count::total("messages", about, count).with("outcome", outcome)
@@ -298,18 +320,28 @@ impl Worker {
             if jobs.is_empty() {
                 return;
             }
-            for (job, (status, answers)) in jobs.iter().zip(self.answers(&mut model, &jobs)) {
+            for (job, outcome) in jobs.iter().zip(self.answers(&mut model, &jobs)) {
+                let Some((status, answers)) = outcome else { continue };
                 self.tally.note(status, answers.len());
                 let spent = self.now().saturating_sub(job.came);
                 let bytes = format::answer_bytes(status, spent, &answers);
-                // Who carries replies leaves last.
-                let _ = to.blocking_send((job.reply.clone(), bytes));
+                if to.blocking_send((job.reply.clone(), bytes)).is_err() {
+                    // The broker took none when all was to end: what waits has no answer either.
+                    return;
+                }
             }
         }
     }
 
-    /// An answer to each of some messages, whose rows are scored together.
-    fn answers<A: AnswerRows>(&self, model: &mut A, jobs: &[Job]) -> Vec<(Status, Vec<RowAnswer>)> {
+    /// An answer to each of some messages, whose rows are scored together; none where the model
+    /// fails. The sensor then asks once more, as of a worker that is gone, and decides by itself
+    /// at its deadline: none of the statuses says so, and an answer that says nothing would count
+    /// as one.
+    fn answers<A: AnswerRows>(
+        &self,
+        model: &mut A,
+        jobs: &[Job],
+    ) -> Vec<Option<(Status, Vec<RowAnswer>)>> {
         let mut rows = Vec::new();
         let mut spans = Vec::with_capacity(jobs.len());
         for job in jobs {
@@ -324,34 +356,52 @@ impl Worker {
             }
             spans.push((status, start..rows.len()));
         }
-        let mut answers = Vec::with_capacity(rows.len());
-        let are_ours = rows.is_empty() || self.ask(model, &rows, &mut answers);
-        let of_span = |(status, span): (Status, Range<usize>)| {
-            let own = rows.get(span.clone()).unwrap_or_default();
+        let together = self.ask(model, &rows);
+        let mut outcomes = Vec::with_capacity(jobs.len());
+        for (status, span) in spans {
             if status != Status::Answered {
-                return (status, Vec::new());
+                outcomes.push(Some((status, Vec::new())));
+                continue;
             }
-            if are_ours {
-                return (status, answers.get(span).unwrap_or_default().to_vec());
-            }
-            // One of them is not: the others are scored without it.
-            let mut alone = Vec::new();
-            match jobs.len() > 1 && self.ask(model, own, &mut alone) {
-                true => (status, alone),
-                false => (Status::Refused, Vec::new()),
-            }
-        };
-        spans.into_iter().map(of_span).collect()
+            let own = match &together {
+                Ok(answers) => Ok(answers.get(span).unwrap_or_default().to_vec()),
+                // One of them is another's, or they are too many: each message is scored alone.
+                Err(_) if jobs.len() > 1 => self.ask(model, rows.get(span).unwrap_or_default()),
+                Err(error) => Err(error.clone()),
+            };
+            outcomes.push(match own {
+                Ok(answers) => Some((status, answers)),
+                Err(AnswerError::OtherModel) => Some((Status::Refused, Vec::new())),
+                Err(AnswerError::Failure(why)) => {
+                    self.note_failure(&why);
+                    None
+                }
+            });
+        }
+        outcomes
     }
 
     fn ask<A: AnswerRows>(
         &self,
         model: &mut A,
         rows: &[RowFields<'_>],
-        answers: &mut Vec<RowAnswer>,
-    ) -> bool {
-        self.tally.batches.fetch_add(1, Relaxed);
-        model.answer(rows, answers)
+    ) -> Result<Vec<RowAnswer>, AnswerError> {
+        let mut answers = Vec::with_capacity(rows.len());
+        if !rows.is_empty() {
+            self.tally.batches.fetch_add(1, Relaxed);
+            model.answer(rows, &mut answers)?;
+        }
+        Ok(answers)
+    }
+
+    /// A message could not be scored: reported once, as a card that fails may do so with each.
+    fn note_failure(&self, why: &str) {
+        if self.tally.failed.fetch_add(1, Relaxed) == 0 {
+            let model = &self.options.model;
+            (self.options.tell)(&format!(
+                "{model} fails: {why}; its messages have no answer, and earlier models decide"
+            ));
+        }
     }
 
     async fn open(&self) -> Result<(Client, Vec<Subscriber>), OpenError> {
@@ -387,7 +437,7 @@ impl Worker {
     /// Carries messages to the threads and replies back, until the worker is to end.
     async fn carry(
         &self,
-        (to, mut replies): (Sender<Reply>, Receiver<Reply>),
+        (to, replies): (Sender<Reply>, Receiver<Reply>),
         ends: &AtomicBool,
     ) -> Result<(), BusError> {
         let mut attempt = 1;
@@ -400,22 +450,36 @@ impl Worker {
                 }
                 Err(OpenError::Away(_)) => {}
             }
-            tokio::time::sleep(wait_before(attempt)).await;
+            sleep(wait_before(attempt)).await;
             attempt += 1;
             if ends.load(Relaxed) {
                 return Ok(());
             }
         };
-        let mut messages = select_all(subscribers);
-        let mut look = tokio::time::interval(LOOK_EVERY);
-        loop {
+        // Each by itself: a broker that takes no reply holds up neither what comes nor the end.
+        let take_all = self.take_all(select_all(subscribers), to, ends);
+        tokio::join!(take_all, send_all(&client, replies, ends));
+        // Answers that are not out now are late anyway.
+        let _ = timeout(LEAVE_WITHIN, client.flush()).await;
+        Ok(())
+    }
+
+    /// Passes messages to the threads until the worker is to end, and then what the broker has
+    /// handed out already.
+    async fn take_all(
+        &self,
+        mut messages: SelectAll<Subscriber>,
+        to: Sender<Reply>,
+        ends: &AtomicBool,
+    ) {
+        let mut look = interval(LOOK_EVERY);
+        while !ends.load(Relaxed) {
             tokio::select! {
                 message = messages.next() => match message {
                     Some(message) => self.take_in(message, &to),
                     None => break,
                 },
-                Some(reply) = replies.recv() => send(&client, reply).await,
-                _ = look.tick() => if ends.load(Relaxed) { break },
+                _ = look.tick() => {}
             }
         }
         let last = async {
@@ -428,15 +492,9 @@ impl Worker {
             }
         };
         // A broker that is away has nothing to hand out.
-        let _ = tokio::time::timeout(LEAVE_WITHIN, last).await;
+        let _ = timeout(LEAVE_WITHIN, last).await;
+        // With the threads, and `to` of this one, replies end.
         self.jobs.end();
-        drop(to);
-        while let Some(reply) = replies.recv().await {
-            send(&client, reply).await;
-        }
-        // Answers that are not out now are late anyway.
-        let _ = tokio::time::timeout(LEAVE_WITHIN, client.flush()).await;
-        Ok(())
     }
 
     fn take_in(&self, message: Message, to: &Sender<Reply>) {
@@ -455,11 +513,29 @@ impl Worker {
     }
 }
 
-/// A reply that waits for a broker which is away comes too late.
-async fn send(client: &Client, (reply, bytes): Reply) {
-    if client.connection_state() == State::Connected {
-        // Its sensor sees the deadline pass.
-        let _ = client.publish(reply, Bytes::from(bytes)).await;
+/// Sends replies until there are no more, or the worker is to end and the broker takes none.
+async fn send_all(client: &Client, mut replies: Receiver<Reply>, ends: &AtomicBool) {
+    while let Some((reply, bytes)) = replies.recv().await {
+        // A reply that waits for a broker which is away comes too late.
+        if client.connection_state() != State::Connected {
+            continue;
+        }
+        tokio::select! {
+            biased;
+            // Where it is not sent, its sensor sees the deadline pass.
+            _ = client.publish(reply, Bytes::from(bytes)) => {}
+            () = given_up(ends) => return,
+        }
+    }
+}
+
+/// Returns once the worker is to end and some time has passed.
+async fn given_up(ends: &AtomicBool) {
+    loop {
+        sleep(LEAVE_WITHIN).await;
+        if ends.load(Relaxed) {
+            return;
+        }
     }
 }
 
@@ -530,24 +606,37 @@ mod tests {
     struct Counting;
 
     impl AnswerRows for Counting {
-        fn answer(&mut self, rows: &[RowFields<'_>], answers: &mut Vec<RowAnswer>) -> bool {
+        fn answer(
+            &mut self,
+            rows: &[RowFields<'_>],
+            answers: &mut Vec<RowAnswer>,
+        ) -> Result<(), AnswerError> {
+            if rows.iter().any(|row| row.stage == FAILS) {
+                return Err(AnswerError::Failure(String::from("out of memory")));
+            }
+            if rows.iter().any(|row| row.stage != 0) {
+                return Err(AnswerError::OtherModel);
+            }
             let label = rows.len() as u16;
             let each = RowAnswer { label, guess: 0, confidence: 1.0, uncertainty: 0.0 };
             answers.extend(rows.iter().map(|_| each));
-            rows.iter().all(|row| row.stage == 0)
+            Ok(())
         }
     }
 
-    #[test]
-    fn messages_of_a_batch_are_scored_together_and_answered_each_by_itself() {
-        let bytes = |stages: &[u8], time_to_live_ms| {
-            let mut bytes = format::EscalationBytes::new(Duration::from_millis(time_to_live_ms));
-            for &stage in stages {
-                assert!(bytes.push(stage, &[1; 144], &[], None));
-            }
-            bytes.into_bytes()
-        };
-        let worker = Worker::new(WorkerOptions {
+    /// A stage at which it fails.
+    const FAILS: u8 = 9;
+
+    fn message(stages: &[u8], time_to_live_ms: u64) -> Vec<u8> {
+        let mut bytes = format::EscalationBytes::new(Duration::from_millis(time_to_live_ms), 0);
+        for &stage in stages {
+            assert!(bytes.push(stage, &[1; 144], &[], None));
+        }
+        bytes.into_bytes()
+    }
+
+    fn worker(tell: fn(&str)) -> Worker {
+        Worker::new(WorkerOptions {
             link: Link::default(),
             prefix: String::from("wirelens"),
             model: String::from("m"),
@@ -556,28 +645,51 @@ mod tests {
             thread_count: 1,
             batch_rows: Some(64),
             monotonic: || Duration::from_millis(100),
-            tell: |_| {},
-        });
-        let asked = |messages: Vec<Vec<u8>>| -> Vec<(Status, Vec<u16>)> {
-            let jobs: Vec<_> = messages.into_iter().map(|bytes| job("r", 0, bytes, 0)).collect();
-            let told = worker.answers(&mut Counting, &jobs).into_iter();
-            told.map(|(status, rows)| (status, rows.iter().map(|row| row.label).collect()))
-                .collect()
-        };
-        let fine = bytes(&[0, 0], 200);
-        let mixed = vec![fine.clone(), bytes(&[0], 50), vec![9], bytes(&[0; 3], 200)];
+            tell,
+        })
+    }
+
+    /// By message, its status and the label of each row.
+    fn asked(worker: &Worker, messages: Vec<Vec<u8>>) -> Vec<Option<(Status, Vec<u16>)>> {
+        let jobs: Vec<_> = messages.into_iter().map(|bytes| job("r", 0, bytes, 0)).collect();
+        let labels =
+            |rows: Vec<RowAnswer>| -> Vec<u16> { rows.iter().map(|row| row.label).collect() };
+        let outcomes = worker.answers(&mut Counting, &jobs).into_iter();
+        outcomes.map(|one| one.map(|(status, rows)| (status, labels(rows)))).collect()
+    }
+
+    #[test]
+    fn messages_of_a_batch_are_scored_together_and_answered_each_by_itself() {
+        let worker = worker(|_| {});
+        let fine = message(&[0, 0], 200);
+        let mixed = vec![fine.clone(), message(&[0], 50), vec![9], message(&[0; 3], 200)];
         let wanted = [
-            (Status::Answered, vec![5, 5]),
-            (Status::Late, vec![]),
-            (Status::Refused, vec![]),
-            (Status::Answered, vec![5, 5, 5]),
+            Some((Status::Answered, vec![5, 5])),
+            Some((Status::Late, vec![])),
+            Some((Status::Refused, vec![])),
+            Some((Status::Answered, vec![5, 5, 5])),
         ];
-        assert_eq!(asked(mixed), wanted);
+        assert_eq!(asked(&worker, mixed), wanted);
         // A stranger's rows do not take others with them.
-        let with_stranger = vec![fine.clone(), bytes(&[0, 7], 200)];
-        let wanted = [(Status::Answered, vec![2, 2]), (Status::Refused, vec![])];
-        assert_eq!(asked(with_stranger), wanted);
-        assert_eq!(asked(vec![bytes(&[7], 200)]), [(Status::Refused, vec![])]);
+        let with_stranger = vec![fine, message(&[0, 7], 200)];
+        let wanted = [Some((Status::Answered, vec![2, 2])), Some((Status::Refused, vec![]))];
+        assert_eq!(asked(&worker, with_stranger), wanted);
+        let strangers = vec![message(&[7], 200)];
+        assert_eq!(asked(&worker, strangers), [Some((Status::Refused, vec![]))]);
         assert_eq!(worker.tally.counts().batches, 1 + 3 + 1);
+    }
+
+    #[test]
+    fn a_model_that_fails_gives_no_answer_and_is_reported_once() {
+        static PRINTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let worker = worker(|line| PRINTED.lock().unwrap().push(line.to_owned()));
+        let failing = message(&[0, FAILS], 200);
+        // What fails with others may succeed without them.
+        let batch = vec![message(&[0], 200), failing.clone(), failing.clone()];
+        assert_eq!(asked(&worker, batch), [Some((Status::Answered, vec![1])), None, None]);
+        assert_eq!(asked(&worker, vec![failing]), [None]);
+        assert_eq!((worker.tally.counts().failed, worker.tally.counts().messages), (3, 0));
+        let printed = PRINTED.lock().unwrap();
+        assert!(printed.len() == 1 && printed[0].contains("m fails: out of memory"), "{printed:?}");
     }
 }

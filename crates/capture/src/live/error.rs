@@ -48,6 +48,14 @@ pub enum LiveError {
         /// The name.
         name: String,
     },
+    /// A program hands frames over to sockets of the ports that received them, and this interface
+    /// is made of such.
+    Bond {
+        /// The name.
+        name: String,
+        /// Its ports, as far as they are known.
+        ports: Vec<String>,
+    },
     /// A program hands frames of one receive queue over, and there are more.
     Queues {
         /// The interface.
@@ -118,23 +126,49 @@ impl fmt::Display for LiveError {
                 "{name}: an AF_XDP socket receives from one interface; wanted one interface by its \
                  name, -i NAME"
             ),
+            Self::Bond { name, ports } => {
+                let known = if ports.is_empty() { "" } else { ": " };
+                write!(
+                    f,
+                    "{name}: a bond, whose frames are received by its ports, and an AF_XDP socket \
+                     receives those of its own interface alone; try a command for each of its \
+                     ports{known}{}",
+                    ports.join(", ")
+                )
+            }
             Self::Queues { name, count } => write!(
                 f,
                 "{name}: {count} receive queues, and an AF_XDP socket receives from one; \
                  try `ethtool -L {name} combined 1`, or --offload xdp"
             ),
-            Self::XdpRefused { name, size_bytes, error } => write!(
-                f,
-                "{name}: no AF_XDP socket with {size_bytes} bytes: {error}; wanted Linux 6.6, an \
-                 interface without another such socket, and memory that is free and not swapped; \
-                 try a smaller one with -B, or --offload xdp"
-            ),
+            Self::XdpRefused { name, size_bytes, error } => {
+                write!(f, "{name}: no AF_XDP socket with {size_bytes} bytes: {error}; ")?;
+                f.write_str(wanted_for_xdp(error))
+            }
             Self::Failed { name, step, error } => write!(f, "{name}: cannot {step}: {error}"),
         }
     }
 }
 
 impl std::error::Error for LiveError {}
+
+/// What an `AF_XDP` socket takes that was refused with this error.
+fn wanted_for_xdp(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EAFNOSUPPORT) => {
+            "wanted a kernel with CONFIG_XDP_SOCKETS, and a sandbox that allows the socket \
+             (RestrictAddressFamilies=AF_XDP in systemd); try --offload xdp"
+        }
+        Some(libc::ENOBUFS | libc::EPERM) => {
+            "it locks its memory; wanted CAP_IPC_LOCK, or a higher limit of locked memory \
+             (`ulimit -l`, LimitMEMLOCK in systemd); try less with -B, or --offload xdp"
+        }
+        _ => {
+            "wanted Linux 6.6, an interface without another such socket, and memory that is free \
+             and not swapped; try a smaller one with -B, or --offload xdp"
+        }
+    }
+}
 
 /// The name that takes the fewest changes, if it takes few.
 fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
@@ -184,6 +218,29 @@ mod tests {
         let wanted = "eth1: no such interface; there are lo, eth0, wlan0; did you mean eth0?";
         assert_eq!(text("eth1"), wanted);
         assert!(text("bridge7").ends_with("; any listens on all of them"));
+    }
+
+    #[test]
+    fn a_bond_is_refused_with_the_ports_to_try() {
+        let text = |ports: &[&str]| {
+            let ports = ports.iter().map(ToString::to_string).collect();
+            LiveError::Bond { name: "bond0".to_owned(), ports }.to_string()
+        };
+        assert!(text(&["eth1", "eth2"]).ends_with("each of its ports: eth1, eth2"));
+        assert!(text(&[]).starts_with("bond0: a bond") && text(&[]).ends_with("of its ports"));
+    }
+
+    #[test]
+    fn what_an_xdp_socket_lacks_is_named_by_the_error() {
+        let text = |number| {
+            let (name, error) = ("eth0".to_owned(), io::Error::from_raw_os_error(number));
+            LiveError::XdpRefused { name, size_bytes: 64, error }.to_string()
+        };
+        assert!(text(libc::EAFNOSUPPORT).contains("RestrictAddressFamilies=AF_XDP"));
+        for locked in [libc::ENOBUFS, libc::EPERM] {
+            assert!(text(locked).contains("CAP_IPC_LOCK") && text(locked).contains("-B"));
+        }
+        assert!(text(libc::EBUSY).contains("an interface without another such socket"));
     }
 
     #[test]

@@ -104,6 +104,19 @@ impl Frames {
         }
     }
 
+    /// Whether a program in the kernel hands them over.
+    pub(crate) const fn are_handed_over(&self) -> bool {
+        matches!(self, Self::Xdp(_))
+    }
+
+    /// Of the frames that statistics had as dropped, those that the interface counts as well.
+    pub(crate) fn dropped_of_interface(&self) -> u64 {
+        match self {
+            Self::Ring(..) => 0,
+            Self::Xdp(reader) => reader.dropped_of_interface(),
+        }
+    }
+
     /// What the kernel counted since the last call.
     pub(crate) fn take_statistics(&mut self, socket: &PacketSocket) -> io::Result<Statistics> {
         match self {

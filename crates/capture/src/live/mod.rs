@@ -42,7 +42,7 @@ use crate::devices::{self, Device};
 use crate::error::OpenError;
 use crate::reading::ReadOptions;
 use crate::report::Report;
-use crate::sys::interfaces;
+use crate::sys::interfaces::{self, InterfaceAddress};
 use crate::sys::libpcap::Instruction;
 use crate::sys::packet_ring::PacketRing;
 use crate::sys::packet_socket::{PacketSocket, RingShape};
@@ -241,26 +241,49 @@ impl<'a> Target<'a> {
     ) -> Result<(PacketSocket, Frames), LiveError> {
         let failed = |step| move |error| self.failed(step, error);
         let index = u32::try_from(self.index).unwrap_or(0);
-        if index == 0 {
-            return Err(LiveError::NotOne { name: self.name.to_owned() });
-        }
-        // A driver that does not say how many there are has one.
-        let queues = interfaces::channels(self.name).map_or(1, |one| one.rx + one.combined);
-        if queues > 1 {
-            return Err(LiveError::Queues { name: self.name.to_owned(), count: queues });
-        }
+        self.check_handed_over(index)?;
         let socket = PacketSocket::open().map_err(failed("open a packet socket"))?;
         self.attach(&socket, program::REFUSE_ALL)?;
-        let size_bytes = options.ring_size_bytes;
-        let frames = XdpSocket::open(index, size_bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => self.failed("open an AF_XDP socket", error),
-            _ => LiveError::XdpRefused { name: self.name.to_owned(), size_bytes, error },
+        let (name, size_bytes) = (self.name.to_owned(), options.ring_size_bytes);
+        // The packet socket took CAP_NET_RAW: what is not permitted now is so for another reason.
+        let frames = XdpSocket::open(index, size_bytes).map_err(|error| LiveError::XdpRefused {
+            name,
+            size_bytes,
+            error,
         })?;
         let shared = frames.fd().try_clone_to_owned();
         hand_over.put(shared.map_err(failed("share its AF_XDP socket"))?);
         self.bind(&socket, options)?;
         let naps = options.latency == Latency::Throughput;
-        Ok((socket, Frames::Xdp(Box::new(XdpReader::new(frames, naps)))))
+        let driver = interfaces::driver(self.name).ok();
+        let reader = XdpReader::new(frames, hand_over.clone(), driver.as_deref(), naps);
+        Ok((socket, Frames::Xdp(Box::new(reader))))
+    }
+
+    /// Refuses interfaces of which an `AF_XDP` socket would receive nothing, or a part.
+    fn check_handed_over(&self, index: u32) -> Result<(), LiveError> {
+        let name = || self.name.to_owned();
+        if index == 0 {
+            return Err(LiveError::NotOne { name: name() });
+        }
+        // To the kernel a frame is of the port that received it, also in a program of the bond: a
+        // socket of the bond is refused it, and no counter says so.
+        let listed = interfaces::interface_addresses();
+        let listed = listed.map_err(|error| self.failed("list the interfaces", error))?;
+        let is_bond = |one: &InterfaceAddress| one.flags & libc::IFF_MASTER.cast_unsigned() != 0;
+        if listed.iter().any(|one| one.name == self.name && is_bond(one)) {
+            let ports = interfaces::ports(self.name, index);
+            return Err(LiveError::Bond { name: name(), ports });
+        }
+        let queues = match interfaces::channels(self.name) {
+            Ok(channels) => channels.rx + channels.combined,
+            // Of a driver that does not say how many there are the kernel knows it.
+            Err(_) => interfaces::receive_queue_count(self.name, index).unwrap_or(1),
+        };
+        if queues > 1 {
+            return Err(LiveError::Queues { name: name(), count: queues });
+        }
+        Ok(())
     }
 
     fn bind(&self, socket: &PacketSocket, options: &LiveOptions) -> Result<(), LiveError> {

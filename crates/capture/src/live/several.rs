@@ -69,7 +69,8 @@ impl Member {
     }
 }
 
-/// Appends a frame to a buffer; its record there.
+/// Appends a frame to a buffer; its record there. What a program in the kernel left in front of the
+/// frame is not copied, so that no such program may be attached to several interfaces.
 fn copied(bytes: &mut Vec<u8>, frame: &[u8], record: &Record) -> Record {
     let offset = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     bytes.extend_from_slice(frame);

@@ -164,6 +164,8 @@ impl LiveSource {
     /// Brings the report up to date with the kernel's counters, which it resets.
     pub(super) fn refresh(&mut self) {
         self.batches_since_refresh = 0;
+        // First, so that of what both count nothing is taken for a loss of the interface alone.
+        let interface_dropped = self.interface_dropped();
         // It fails for no open socket.
         let Ok(counts) = self.frames.take_statistics(&self.socket) else { return };
         let dropped = u64::from(counts.dropped);
@@ -174,21 +176,25 @@ impl LiveSource {
         report.freezes += u64::from(counts.freezes);
         let known = self.handed_out + report.dropped.total();
         report.unread = report.received.saturating_sub(known);
+        // An interface that is gone tells nothing: what it told last stays.
+        if let Some(dropped) = interface_dropped {
+            let dropped = dropped.saturating_sub(self.frames.dropped_of_interface());
+            let more = dropped.saturating_sub(report.interface_dropped);
+            report.interface_dropped += more;
+            self.options.progress.add_interface_dropped(more);
+        }
+    }
+
+    /// What the interface has lost since the start, where it is time to ask, and it is still there.
+    fn interface_dropped(&mut self) -> Option<u64> {
         self.refreshes_since_interface += 1;
         if self.refreshes_since_interface < REFRESHES_PER_INTERFACE && self.phase == Phase::Reading
         {
-            return;
+            return None;
         }
         self.refreshes_since_interface = 0;
-        if let Some(before) = self.interface_dropped_before {
-            // An interface that is gone tells nothing: what it told last stays.
-            if let Some(now) = interface_dropped(&self.name) {
-                let known = report.interface_dropped;
-                report.interface_dropped = now.saturating_sub(before);
-                let more = report.interface_dropped.saturating_sub(known);
-                self.options.progress.add_interface_dropped(more);
-            }
-        }
+        let before = self.interface_dropped_before?;
+        Some(interface_dropped(&self.name)?.saturating_sub(before))
     }
 
     /// What there is now. Once it is stopped it waits for the rest, which comes soon.
@@ -312,6 +318,12 @@ impl LiveSource {
     fn begin_draining(&mut self) {
         // Were it refused, draining would still end: what is left then shows as unread.
         let _ = self.socket.attach_filter(REFUSE_ALL);
+        if self.frames.are_handed_over() {
+            // The program hands over until it is detached: what then finds no room any more, an
+            // interface may count.
+            self.report();
+            self.interface_dropped_before = None;
+        }
         self.frames.stop();
         self.phase = Phase::Draining { waited_ms: 0 };
     }

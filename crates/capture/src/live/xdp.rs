@@ -15,7 +15,8 @@ use std::time::Duration;
 use packet::{BATCH_LEN_MAX, CutNote, Timestamp};
 
 use super::frame::{RingFrame, Taker};
-use crate::sys::clock::{realtime_ahead, realtime_now};
+use super::hand_over::HandOver;
+use crate::sys::clock::{ClockOffset, realtime_now};
 use crate::sys::packet_socket::{PacketSocket, Readiness, Statistics, VNET_HEADER_LEN};
 use crate::sys::xdp_socket::{CHUNK_LEN, XdpPiece, XdpSocket};
 
@@ -28,10 +29,19 @@ const HEAD_LEN: usize = 64;
 /// The longest frame that offloads make, with a note, and a little more.
 const WHOLE_LEN_MAX: usize = HEAD_LEN + 65_536 + 128;
 
+/// Drivers that count a frame which their program could not hand over among those that the
+/// interface dropped: `rx_drops` of veth, `drops` of `virtio_net`. Others do not count it, or only
+/// in statistics of their own.
+const COUNTING_DRIVERS: [&str; 2] = ["veth", "virtio_net"];
+
 /// Place of a reader in the receive ring.
 #[derive(Debug)]
 pub(crate) struct XdpReader {
     socket: XdpSocket,
+    /// Says where the program runs.
+    hand_over: HandOver,
+    /// Whether the driver is one of [`COUNTING_DRIVERS`].
+    is_counted_by_driver: bool,
     lent: Lent,
     /// Pieces of the batch that is lent.
     taken: Vec<XdpPiece>,
@@ -45,6 +55,9 @@ pub(crate) struct XdpReader {
     has_napped: bool,
     /// Pieces that may still be read, once it was stopped.
     left: Option<u32>,
+    /// What was dropped until then.
+    dropped_at_stop: Option<u64>,
+    offset: ClockOffset,
     counts: Counts,
 }
 
@@ -56,20 +69,25 @@ enum Lent {
     Whole,
 }
 
-/// Sums since the socket was opened.
+/// What [`XdpReader::take_statistics`] said so far, since the socket was opened.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    /// Frames that were handed out.
-    frames: u64,
-    /// What [`XdpReader::take_statistics`] said.
     received: u64,
     dropped: u64,
 }
 
 impl XdpReader {
-    pub(crate) fn new(socket: XdpSocket, naps: bool) -> Self {
+    /// Of a socket of an interface with this driver, where that is known.
+    pub(crate) fn new(
+        socket: XdpSocket,
+        hand_over: HandOver,
+        driver: Option<&str>,
+        naps: bool,
+    ) -> Self {
         Self {
             socket,
+            hand_over,
+            is_counted_by_driver: driver.is_some_and(|name| COUNTING_DRIVERS.contains(&name)),
             lent: Lent::Nothing,
             taken: Vec::with_capacity(BATCH_LEN_MAX),
             held: None,
@@ -77,6 +95,8 @@ impl XdpReader {
             naps,
             has_napped: false,
             left: None,
+            dropped_at_stop: None,
+            offset: ClockOffset::now(),
             counts: Counts::default(),
         }
     }
@@ -94,9 +114,15 @@ impl XdpReader {
         self.held.is_some() || self.waiting() > 0
     }
 
-    /// What comes from now on is not read.
+    /// What comes from now on is not read, and not counted where there is no room for it: the
+    /// program hands frames over until it is detached.
     pub(crate) fn stop(&mut self) {
-        self.left.get_or_insert(self.socket.waiting());
+        if self.left.is_some() {
+            return;
+        }
+        // Before the ring: what comes in between is read.
+        self.dropped_at_stop = Some(self.dropped().unwrap_or(self.counts.dropped));
+        self.left = Some(self.socket.waiting());
     }
 
     /// Gives back what was lent and has been read.
@@ -155,9 +181,8 @@ impl XdpReader {
         let Some(&XdpPiece { chunk: first, .. }) = self.taken.first() else { return };
         let count = self.taken.len();
         self.lent = Lent::Chunks(first, count);
-        self.counts.frames += count as u64;
+        let clocks = self.clocks();
         let Some(area) = self.socket.lent_mut(first, count) else { return };
-        let clocks = Clocks::now();
         for (place, piece) in self.taken.iter().enumerate() {
             clocks.take(taker, area, place * CHUNK_LEN + piece.at, piece.len);
         }
@@ -178,9 +203,8 @@ impl XdpReader {
         }
         self.socket.release();
         self.lent = Lent::Whole;
-        self.counts.frames += 1;
         let len = self.whole.len() - HEAD_LEN;
-        Clocks::now().take(taker, &mut self.whole, HEAD_LEN, len);
+        self.clocks().take(taker, &mut self.whole, HEAD_LEN, len);
     }
 
     /// The bytes in which what was taken lies.
@@ -195,19 +219,38 @@ impl XdpReader {
 
     /// What was received and dropped since the last call.
     pub(crate) fn take_statistics(&mut self) -> io::Result<Statistics> {
-        let losses = self.socket.losses()?;
-        let dropped = losses.without_chunk + losses.ring_full;
-        let waiting = u64::from(self.waiting()) + u64::from(self.held.is_some());
-        // A frame of several pieces that waits is counted as so many, until it is read.
-        let received = self.counts.received.max(self.counts.frames + waiting + dropped);
-        let since = |now: u64, before: u64| u32::try_from(now - before).unwrap_or(u32::MAX);
+        let dropped = self.dropped()?;
+        let waiting = self.waiting();
+        let received = self.socket.frames(waiting) + dropped;
+        let since =
+            |now: u64, before| u32::try_from(now.saturating_sub(before)).unwrap_or(u32::MAX);
         let statistics = Statistics {
             received: since(received, self.counts.received),
             dropped: since(dropped, self.counts.dropped),
             freezes: 0,
         };
-        (self.counts.received, self.counts.dropped) = (received, dropped);
+        self.counts = Counts { received, dropped };
         Ok(statistics)
+    }
+
+    /// Frames for which there was no room, until it was stopped.
+    fn dropped(&self) -> io::Result<u64> {
+        if let Some(dropped) = self.dropped_at_stop {
+            return Ok(dropped);
+        }
+        let losses = self.socket.losses()?;
+        Ok(losses.without_chunk + losses.ring_full)
+    }
+
+    /// Of the frames that statistics had as dropped, those that the interface counts as well.
+    pub(crate) fn dropped_of_interface(&self) -> u64 {
+        let is_counted = self.is_counted_by_driver && self.hand_over.is_in_driver();
+        if is_counted { self.counts.dropped } else { 0 }
+    }
+
+    fn clocks(&mut self) -> Clocks {
+        self.offset = ClockOffset::now().or_earlier(self.offset);
+        Clocks { now: realtime_now(), ahead_ns: self.offset.ahead.as_ns() }
     }
 }
 
@@ -219,10 +262,6 @@ struct Clocks {
 }
 
 impl Clocks {
-    fn now() -> Self {
-        Self { now: realtime_now(), ahead_ns: realtime_ahead().as_ns() }
-    }
-
     /// Makes a record of a frame that begins at `start` of `area`: of the time in its note, or of
     /// now, where it has none.
     #[inline]

@@ -1,11 +1,14 @@
 //! The network interfaces of this network namespace, as the C library lists them.
 //!
-//! Not from `/sys`, which shows the namespace in which it was mounted.
+//! Not from `/sys`, which shows the namespace in which it was mounted. What is nowhere else is read
+//! there only if it shows an interface of the same name and index.
 
 use std::ffi::{CStr, CString};
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 
 /// One address of one interface; every interface has at least one that names its link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,6 +221,54 @@ pub fn channels(name: &str) -> io::Result<Channels> {
     Ok(Channels { rx, combined, rx_max, combined_max })
 }
 
+/// Receive queues of an interface whose driver does not report its [`channels`]; nothing where
+/// `/sys` does not show the interface.
+#[must_use]
+pub fn receive_queue_count(name: &str, index: u32) -> Option<u32> {
+    let queues = names_in(&folder(name, index)?.join("queues"), "rx-");
+    u32::try_from(queues.len()).ok()
+}
+
+/// Interfaces that another one, such as a bond, is made of, in the order of their names; none where
+/// `/sys` does not show it.
+#[must_use]
+pub fn ports(name: &str, index: u32) -> Vec<String> {
+    folder(name, index).map(|folder| names_in(&folder, "lower_")).unwrap_or_default()
+}
+
+/// The folder of an interface in `/sys`.
+fn folder(name: &str, index: u32) -> Option<PathBuf> {
+    let folder = Path::new("/sys/class/net").join(name);
+    let shown = fs::read_to_string(folder.join("ifindex")).ok()?;
+    shown.trim().parse::<u32>().is_ok_and(|shown| shown == index).then_some(folder)
+}
+
+/// What follows the prefix in names of a folder that have it.
+fn names_in(folder: &Path, prefix: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries
+        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_prefix(prefix)?.to_owned()))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// `ETHTOOL_GDRVINFO`: the name of the driver of an interface.
+///
+/// # Errors
+/// `EOPNOTSUPP` where it has none, and the system's; there is no such interface.
+pub fn driver(name: &str) -> io::Result<String> {
+    const NAME_WORDS: usize = 8;
+    // The command; names of 32 bytes of the driver, its version, the firmware's, the bus and the
+    // ROM's; then eight words.
+    let mut words = [0_u32; 1 + 5 * NAME_WORDS + 8];
+    words[0] = 0x3;
+    ask(name, &mut words)?;
+    let bytes = words.iter().skip(1).take(NAME_WORDS).flat_map(|word| word.to_ne_bytes());
+    let name: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+    Ok(String::from_utf8_lossy(&name).into_owned())
+}
+
 /// `ETHTOOL_GET_TS_INFO`: whether the card itself stamps frames that it receives.
 ///
 /// # Errors
@@ -272,4 +323,26 @@ pub(super) fn request(name: &str) -> io::Result<libc::ifreq> {
         *to = libc::c_char::from_ne_bytes([from]);
     }
     Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_and_ports_are_named_by_entries_with_their_prefix() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["rx-0", "rx-10", "rx-2", "tx-0", "byte_queue"] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        assert_eq!(names_in(folder.path(), "rx-"), ["0", "10", "2"]);
+        assert!(names_in(&folder.path().join("gone"), "rx-").is_empty());
+    }
+
+    #[test]
+    fn an_interface_of_another_namespace_is_not_taken_for_this_one() {
+        // Loopback has index 1 in every namespace.
+        assert_eq!(receive_queue_count("lo", 2), None);
+        assert!(ports("lo", 2).is_empty() && ports("no such interface", 1).is_empty());
+    }
 }

@@ -37,6 +37,7 @@ pub struct XdpSocket {
     next: u32,
     /// Place in the fill ring, which wraps.
     filled: u32,
+    frames: FrameCount,
     /// By chunk.
     is_ours: Box<[bool]>,
 }
@@ -113,7 +114,8 @@ impl XdpSocket {
             libc::XDP_PGOFF_RX_RING,
         )?;
         let is_ours = vec![true; count].into();
-        let mut made = Self { socket, memory, fill, received, next: 0, filled: 0, is_ours };
+        let frames = FrameCount::default();
+        let mut made = Self { socket, memory, fill, received, next: 0, filled: 0, frames, is_ours };
         made.give_back(0, count);
         let mut tries = BIND_TRIES;
         while let Err(error) = made.bind(interface_index) {
@@ -127,10 +129,11 @@ impl XdpSocket {
     }
 
     fn bind(&self, interface_index: u32) -> io::Result<()> {
-        // Frames longer than a chunk come in pieces.
+        // Frames longer than a chunk come in pieces. Copies are asked for, since the kernel would
+        // first let a card write into the memory itself, which has not been tried on any.
         let address = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
-            sxdp_flags: libc::XDP_USE_SG,
+            sxdp_flags: libc::XDP_USE_SG | libc::XDP_COPY,
             sxdp_ifindex: interface_index,
             sxdp_queue_id: 0,
             sxdp_shared_umem_fd: 0,
@@ -163,6 +166,7 @@ impl XdpSocket {
             return None;
         }
         let libc::xdp_desc { addr, len, options } = self.received.description(self.next);
+        self.frames.add(self.next, options);
         self.next = self.next.wrapping_add(1);
         let (addr, len) = (usize::try_from(addr).ok()?, len as usize);
         let (chunk, at) = (addr / CHUNK_LEN, addr % CHUNK_LEN);
@@ -170,6 +174,18 @@ impl XdpSocket {
         *is_ours = true;
         let len = if at + len <= CHUNK_LEN { len } else { 0 };
         Some(XdpPiece { chunk, at, len, goes_on: options & libc::XDP_PKT_CONTD != 0 })
+    }
+
+    /// Frames since the socket was opened: those that were taken, and those whose last piece is
+    /// among the next so many in the receive ring. Each piece is read once for this, however long
+    /// it waits.
+    pub fn frames(&mut self, piece_count: u32) -> u64 {
+        let piece_count = piece_count.min(self.waiting());
+        for ahead in self.frames.ahead(self.next)..piece_count {
+            let place = self.next.wrapping_add(ahead);
+            self.frames.add(place, self.received.description(place).options);
+        }
+        self.frames.count
     }
 
     /// Lets the kernel use the places in the receive ring of what was taken.
@@ -227,6 +243,30 @@ impl XdpSocket {
         let end = first.checked_add(count)?;
         let are_ours = self.is_ours.get(first..end)?.iter().all(|is_ours| *is_ours);
         are_ours.then_some((first * CHUNK_LEN, count * CHUNK_LEN))
+    }
+}
+
+/// Frames by their last pieces, in the order of the receive ring.
+#[derive(Clone, Copy, Debug, Default)]
+struct FrameCount {
+    /// Place of the first piece that was not read for this; it wraps.
+    place: u32,
+    count: u64,
+}
+
+impl FrameCount {
+    /// Pieces from this place on that were read for this.
+    fn ahead(self, place: u32) -> u32 {
+        self.place.wrapping_sub(place)
+    }
+
+    /// Counts the frame that a piece ends, if it does and was not read before.
+    #[inline]
+    fn add(&mut self, place: u32, options: u32) {
+        if place == self.place {
+            self.place = place.wrapping_add(1);
+            self.count += u64::from(options & libc::XDP_PKT_CONTD == 0);
+        }
     }
 }
 
@@ -320,4 +360,28 @@ fn get<T>(socket: &OwnedFd, name: c_int, value: &mut T) -> io::Result<()> {
     // SAFETY: an open socket; the kernel writes no more than the length that is given.
     let status = unsafe { libc::getsockopt(fd, libc::SOL_XDP, name, value, &raw mut len) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_of_several_pieces_counts_once_whether_it_waits_or_was_taken() {
+        const MORE: u32 = libc::XDP_PKT_CONTD;
+        // Places wrap.
+        let mut frames = FrameCount { place: u32::MAX - 1, count: 0 };
+        let pieces = [(u32::MAX - 1, MORE), (u32::MAX, MORE), (0, 0), (1, 0), (2, MORE)];
+        for (place, options) in pieces {
+            frames.add(place, options);
+        }
+        assert_eq!((frames.count, frames.ahead(u32::MAX)), (2, 4));
+        // Taken later.
+        for (place, options) in pieces {
+            frames.add(place, options);
+        }
+        assert_eq!((frames.count, frames.ahead(3)), (2, 0));
+        frames.add(3, 0);
+        assert_eq!(frames.count, 3);
+    }
 }

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::slice;
 
 use capture::live::{self, Latency, LiveError, LiveOptions};
+use capture::sys::interfaces;
 use capture::{Filter, OpenError, ReadOptions, devices};
 use packet::{LinkType, Source as _};
 
@@ -138,6 +139,16 @@ fn without_the_capability_the_message_names_it() {
         // Root of a new user namespace has no say in the network of the old one.
         let status = again(TEST, NOBODY, "unshare", &["--user"]).status().unwrap();
         assert!(status.success());
+    });
+}
+
+#[test]
+fn an_interface_names_its_driver() {
+    in_namespace(|| {
+        add_pair();
+        // What an AF_XDP socket loses is subtracted from the drops of this driver alone.
+        assert_eq!(interfaces::driver("wl0").unwrap(), "veth");
+        assert!(interfaces::driver("wl9").is_err());
     });
 }
 

@@ -70,18 +70,23 @@ impl FlightFlow {
             self.acked = None;
         }
         self.time = Some(now);
-        let done = self.turn(clock, now);
-        let end = start.plus(segment.data_len.min(reach::WINDOW_MAX_BYTES));
         // What is acknowledged was sent, whether it was seen or not.
         let high = self.high.unwrap_or_else(|| later(start, self.acked.unwrap_or(start)));
-        // Holes lie below `high`, none in another: what they have of a packet is a part of that.
-        let again = again_bytes(start, end, high).saturating_sub(self.holes.overlap(start, end));
-        let is_needless = self.has_bytes(start, end) >= again;
         if start.is_before(high) {
             // Sent again, or late: which of them is acknowledged cannot be told.
             self.timed.clear();
             self.untimed_until = Some(high);
         }
+        if segment.data_len == 1 && start.since(high) == -1 {
+            // A keep-alive, or a probe of a closed window that is repeated (RFC 9293 §3.8.4 and
+            // §3.8.6.1): by a timer, and not since anything was lost.
+            return None;
+        }
+        let done = self.turn(clock, now);
+        let end = start.plus(segment.data_len.min(reach::WINDOW_MAX_BYTES));
+        // Holes lie below `high`, none in another: what they have of a packet is a part of that.
+        let again = again_bytes(start, end, high).saturating_sub(self.holes.overlap(start, end));
+        let is_needless = self.has_bytes(start, end) >= again;
         if !start.is_after(high) {
             self.holes.cut(start, end);
         }
@@ -334,4 +339,57 @@ fn part(segments: u32, bytes: u32, of: u32) -> u32 {
     }
     let whole = u64::from(segments) * u64::from(bytes);
     u32::try_from(whole.div_ceil(u64::from(of.max(1)))).unwrap_or(segments)
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::Span;
+
+    use super::*;
+
+    /// Packets with data and acknowledgements, by millisecond, in one slot.
+    fn exchange(flow: &mut FlightFlow, packets: &[(i64, u32, u32)], acks: &[(i64, u32)]) {
+        let clock = SlotClock::new(Span::from_seconds(1));
+        let mut events = packets.to_vec();
+        events.extend(acks.iter().map(|&(ms, number)| (ms, number, 0)));
+        events.sort_unstable();
+        for (ms, number, data_len) in events {
+            let (time, number) = (Timestamp::from_ns(ms * 1_000_000), SeqNumber(number));
+            if data_len == 0 {
+                flow.add_ack(clock, &Ack { time, number, ..Ack::default() });
+            } else {
+                let segment =
+                    Segment { time, seq: number, data_len, segments: 1, ..Segment::default() };
+                flow.add(clock, &segment);
+            }
+        }
+    }
+
+    fn sent_again(flow: &FlightFlow) -> (u64, u32, u32) {
+        let open = flow.open().unwrap();
+        (open.sent_bytes, open.resent_segments, open.lost_segments)
+    }
+
+    #[test]
+    fn probes_of_a_closed_window_are_no_losses_and_time_nothing() {
+        let mut flow = FlightFlow::default();
+        // The window is closed from 100 on. One byte more probes it, and is let in at the fourth.
+        let probes = [(1, 0, 100), (10, 100, 1), (210, 100, 1), (610, 100, 1), (900, 100, 1)];
+        exchange(&mut flow, &probes, &[(0, 0), (6, 100), (905, 101)]);
+        assert_eq!(sent_again(&flow), (101, 0, 0));
+        assert_eq!((flow.flight(), flow.open().unwrap().rtt_count), (Some(0), 1));
+        // More than the byte of a probe is data.
+        exchange(&mut flow, &[(910, 101, 100), (950, 101, 100)], &[]);
+        assert_eq!(sent_again(&flow), (301, 1, 1));
+    }
+
+    #[test]
+    fn keep_alives_with_a_byte_are_not_sent_again() {
+        let mut flow = FlightFlow::default();
+        exchange(&mut flow, &[(1, 0, 100)], &[(0, 0), (6, 100)]);
+        exchange(&mut flow, &[(300, 99, 1), (600, 99, 1)], &[(301, 100), (601, 100)]);
+        assert_eq!(sent_again(&flow), (100, 0, 0));
+        exchange(&mut flow, &[(700, 100, 100)], &[(710, 200)]);
+        assert_eq!(flow.open().unwrap().rtt_count, 2, "what follows is timed");
+    }
 }

@@ -279,13 +279,17 @@ impl FlightTap {
         self.flows.has_slot(slots)
     }
 
-    /// Slots up to the end of a period for which what is in flight is known.
-    pub fn known_slots(&mut self, way: &FlowWay, period: Period) -> usize {
+    /// Slots up to the end of a period for which what is in flight is known, and whether the
+    /// connection began with the first of them.
+    pub fn known_slots(&mut self, way: &FlowWay, period: Period) -> (usize, bool) {
         let mut slots = std::mem::take(&mut self.slots);
         self.slots(way, &mut slots);
-        let from = known_from(&slots, period).unwrap_or_else(|| period.end());
+        let first = known_from(&slots, period).copied();
         self.slots = slots;
-        usize::try_from(period.end().saturating_sub(from)).unwrap_or(0)
+        first.map_or((0, false), |first| {
+            let known = period.end().saturating_sub(first.slot);
+            (usize::try_from(known).unwrap_or(0), first.began())
+        })
     }
 
     /// Slots of a row, where each RTT that the flow had before a slot is cut into so many rows.

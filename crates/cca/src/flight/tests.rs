@@ -469,7 +469,7 @@ fn windows_carry_what_is_in_flight_from_slot_to_slot() {
     assert_eq!(row_slots(&slots, 4, clock(), 100), Some(1));
     assert_eq!(row_slots(&slots, 3, clock(), 2), None);
     assert_eq!(window(-5, 2).fill(&inputs, &mut rows), Err(FlightMissingReason::Data));
-    assert_eq!(known_from(&slots, Period { start: 0, len: 4 }), Some(0));
+    assert_eq!(known_from(&slots, Period { start: 0, len: 4 }), slots.first());
     let way = way();
     let told = FlightPeriod::of(way, Period { start: 2, len: 4 }, &slots).unwrap();
     let flight = told.flight.unwrap();
@@ -533,7 +533,7 @@ fn a_connection_that_was_opened_is_known_when_its_data_comes() {
     assert_eq!(tap.periods(seen)[0].flight.unwrap().max_bytes, 10);
     assert_eq!(
         (tap.next_slot(0), tap.next_slot(6), tap.known_slots(&there, seen)),
-        (Some(5), None, 1)
+        (Some(5), None, (1, true))
     );
     // It is forgotten when nothing came for longer than is kept.
     let other = crate::FlowWay { key: other_key(), ..there };

@@ -265,12 +265,12 @@ fn up_to_end(slots: &[FlightSlot], period: Period) -> &[FlightSlot] {
 /// The slot from which on what is in flight is known, of the connection with which a period ends:
 /// that of its beginning, or of the first data and acknowledgement that were seen.
 #[must_use]
-pub fn known_from(slots: &[FlightSlot], period: Period) -> Option<i64> {
+pub fn known_from(slots: &[FlightSlot], period: Period) -> Option<&FlightSlot> {
     let seen = up_to_end(slots, period);
     seen.last().filter(|last| last.is_known())?;
     let first = seen.iter().find(|slot| slot.is_known())?;
     let began = seen.first().filter(|slot| slot.began());
-    Some(began.unwrap_or(first).slot)
+    Some(began.unwrap_or(first))
 }
 
 /// A flow's bytes in flight.

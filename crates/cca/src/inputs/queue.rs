@@ -7,7 +7,7 @@ use crate::pair::InQueue;
 impl Window<'_> {
     /// The mean and the highest CBIQ of the slots, and what was lost, as [`fill`](Self::fill) has
     /// them. The work is that of slots with packets, however long the window is; but where packets
-    /// were not sampled ([`Empty::Line`]), there is a row for each slot.
+    /// were not sampled ([`Empty::Line`]), there is a row for each slot, and no estimate of losses.
     ///
     /// # Errors
     /// [`MissingReason`], where CBIQ has no beginning.
@@ -15,8 +15,7 @@ impl Window<'_> {
         if rules.empty == Empty::Line {
             return self.in_rows(rules, scratch);
         }
-        let ingress = self.up_to_end(self.ingress);
-        let egress = self.up_to_end(self.egress);
+        let (ingress, egress) = self.connection(rules)?;
         let base = base(ingress, self.start).ok_or(MissingReason::Ingress)?;
         let len = self.len.saturating_add(1);
         let sequences = Sequences { start: self.start, len, base, rules };
@@ -31,7 +30,9 @@ impl Window<'_> {
             return Err(MissingReason::Apart);
         }
         let mut seen = self.of_runs(came, left);
-        self.drops(&mut |_, drops| seen.drops += f64::from(drops));
+        let mut lost = 0.0;
+        self.drops(&mut |_, drops| lost += f64::from(drops));
+        seen.drops = Some(lost);
         Ok(seen)
     }
 
@@ -58,15 +59,12 @@ impl Window<'_> {
 
     #[allow(clippy::cast_precision_loss)]
     fn in_rows(&self, rules: Rules, scratch: &mut Scratch) -> Result<InQueue, MissingReason> {
-        const INPUTS: [Input; 2] = [Input::Cbiq, Input::Drops];
         let mut rows = Vec::new();
-        self.fill(&INPUTS, rules, scratch, &mut rows)?;
+        self.fill(&[Input::Cbiq], rules, scratch, &mut rows)?;
         let mut seen = InQueue::default();
-        for row in rows.chunks_exact(INPUTS.len()) {
-            let (cbiq, drops) = (f64::from(row[0]), f64::from(row[1]));
+        for cbiq in rows.into_iter().map(f64::from) {
             seen.cbiq_mean += cbiq;
             seen.cbiq_max = seen.cbiq_max.max(cbiq);
-            seen.drops += drops;
         }
         seen.cbiq_mean /= self.len.max(1) as f64;
         Ok(seen)

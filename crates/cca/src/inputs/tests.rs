@@ -165,6 +165,58 @@ fn ports_that_are_used_again_are_another_flow() {
     assert_eq!(seen[1].skipped_bytes, 0);
 }
 
+/// Slots of packets of 100 bytes, by slot and first byte; those of `opens` begin a connection.
+fn connections(packets: &[(i64, u32)], opens: &[(i64, u32)]) -> Vec<TapSlot> {
+    let mut flow = TapFlow::default();
+    let mut all: Vec<_> = opens.iter().map(|&(ms, seq)| (ms, seq, 0)).collect();
+    all.extend(packets.iter().map(|&(ms, seq)| (ms, seq, 100)));
+    all.sort_by_key(|&(ms, _, data_len)| (ms, data_len));
+    let mut seen = Vec::new();
+    for (ms, seq, data_len) in all {
+        let time = Timestamp::from_ns(ms * 1_000_000);
+        let (seq, opens) = (SeqNumber(seq), data_len == 0);
+        let segment = Segment { time, seq, data_len, segments: 1, opens, ..Segment::default() };
+        seen.extend(flow.add(clock(), &segment));
+    }
+    seen.extend(flow.open());
+    seen
+}
+
+/// CBIQ of each slot, which both ways to compute it agree on.
+fn cbiq(window: Window<'_>) -> Result<Vec<i64>, MissingReason> {
+    let found = columns(window, &[Input::Cbiq], Rules::default());
+    let seen = window.in_queue(Rules::default(), &mut Scratch::default());
+    let highest = |rows: &Vec<Vec<f32>>| rounded(&rows[0]).into_iter().max().unwrap();
+    let highest = found.as_ref().map(highest).map_err(|&missing| missing);
+    assert_eq!(seen.map(|seen| seen.cbiq_max.round() as i64), highest);
+    found.map(|rows| rounded(&rows[0]))
+}
+
+#[test]
+fn what_left_of_the_connection_before_says_nothing_about_the_next() {
+    // Ports are used again, with numbers near those before.
+    let ingress = connections(&[(1, 1000), (2, 1100), (5, 50_001), (6, 50_101)], &[(5, 50_000)]);
+    let before = connections(&[(2, 1000), (3, 1100)], &[]);
+    let window = Window { start: 1, len: 6, ingress: &ingress, egress: &before };
+    assert_eq!(cbiq(window), Err(MissingReason::Egress));
+    // It does up to the new connection, and the new one does from its first packet on.
+    assert_eq!(cbiq(Window { len: 3, ..window }), Ok(vec![100, 100, 0]));
+    let egress = connections(&[(2, 1000), (3, 1100), (8, 50_001)], &[(7, 50_000)]);
+    let window = Window { start: 5, len: 4, egress: &egress, ..window };
+    assert_eq!(cbiq(window), Ok(vec![100, 200, 200, 100]));
+    // Taps that saw some packets alone see it begin at different ones.
+    let window = Window { start: 1, len: 6, egress: &before, ..window };
+    assert!(columns(window, &[Input::Cbiq], Rules::SAMPLED).is_ok());
+}
+
+#[test]
+fn an_opening_packet_that_the_queue_lost_begins_no_other_connection() {
+    let ingress = connections(&[(1, 1000), (2, 1100), (4, 1200), (5, 1300)], &[(4, 999)]);
+    let egress = connections(&[(2, 1000), (3, 1100), (5, 1200)], &[]);
+    let window = Window { start: 4, len: 2, ingress: &ingress, egress: &egress };
+    assert_eq!(cbiq(window), Ok(vec![100, 100]));
+}
+
 proptest! {
     /// Whatever a window begins with, and wherever numbers wrap, it shows what all bytes together
     /// tell, as long as nothing is lost or retransmitted.

@@ -163,11 +163,11 @@ impl StageRows {
         of_stage.is_some_and(|(stage, asking)| asking.push_row(stage, row))
     }
 
-    /// Answers the rows of a stage, in the order in which they came, and forgets them.
-    pub fn answer(&mut self, stage: usize, take: impl FnMut(Answer)) {
+    /// Answers the rows of a stage, in the order in which they came, and forgets them. Where the
+    /// model fails, answers say nothing, and the cause is returned.
+    pub fn answer(&mut self, stage: usize, take: impl FnMut(Answer)) -> Option<String> {
         let Self { cascade, asking } = self;
-        if let Some((of_stage, asking)) = cascade.stages.get(stage).zip(asking.get_mut(stage)) {
-            asking.answer(of_stage, take);
-        }
+        let (of_stage, asking) = cascade.stages.get(stage).zip(asking.get_mut(stage))?;
+        asking.answer(of_stage, take)
     }
 }

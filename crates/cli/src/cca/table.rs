@@ -46,15 +46,16 @@ fn lines(told: &QueueReport, clock: SlotClock, controls: &[String]) -> String {
         let rate = flow.ingress_bytes as f64 * 8e-6 / seconds;
         let delay = flow.delay_max.map(|delay| format!("{:.1}", delay.as_seconds_f64() * 1e3));
         let share = told.share(flow);
-        let [drops, cbiq] = match flow.queue {
-            Ok(queue) => [format!("{:.0}", queue.drops), grouped(queue.cbiq_mean.round() as u64)],
-            Err(missing) => [String::new(), format!("no {}", missing.name())],
+        let drops = flow.queue.ok().and_then(|queue| queue.drops);
+        let cbiq = match flow.queue {
+            Ok(queue) => grouped(queue.cbiq_mean.round() as u64),
+            Err(missing) => format!("no {}", missing.name()),
         };
         vec![
             printed::name(&flow.way),
             format!("{rate:.2}"),
             delay.unwrap_or_default(),
-            drops,
+            drops.map(|drops| format!("{drops:.0}")).unwrap_or_default(),
             cbiq,
             share.map(|share| format!("{:.1} %", share * 100.0)).unwrap_or_default(),
             bar(share.unwrap_or_default(), BAR_LEN),

@@ -67,6 +67,7 @@ fn ask(arguments: &RecordArguments) -> Result<Ask, Failure> {
         is_fixed: arguments.fixed_mode,
         offload,
         events: arguments.events.clone(),
+        place: Default::default(),
     })
 }
 

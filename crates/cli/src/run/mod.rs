@@ -9,8 +9,8 @@ mod stored;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
 use alerts::Alerts;
@@ -22,12 +22,13 @@ use session::Host;
 use session::application::Site;
 use session::host::machine_name;
 use session::outlet::RowsError;
+use session::packetlog::search::LogSearch;
 use session::page::PageSettings;
 use session::published::NatsSettings;
 use session::reading::{Inputs, OpenSources};
 use session::run::{
-    Again, Doors, InputSettings, Jail, NO_FILE, Plan, RunError, RunSettings, Session, USUAL,
-    check_user, example, read,
+    Again, Doors, InputSettings, Jail, NO_FILE, Plan, Readings, RunError, RunSettings, Session,
+    USUAL, check_user, example, read,
 };
 use session::stored::HistorySettings;
 use session::toml_text::{Mistake, settings_text};
@@ -163,7 +164,7 @@ fn pass(
     };
     let finished = thread::scope(|scope| {
         // Models are read again to see that they are there: no packet waits for that.
-        let (to, from) = mpsc::channel();
+        let mut readings = Readings::default();
         let hangup = || {
             notices.tick();
             if reopen.take() {
@@ -172,16 +173,15 @@ fn pass(
                     alerts.reopen();
                     alerts.lists().reload();
                 }
-                let to = to.clone();
+                let hand_in = readings.begin();
                 let server = &server;
                 scope.spawn(move || {
                     server.iter().for_each(|server| page::reload(server, tell));
-                    // If nobody listens any more, the run is over.
-                    let _ = to.send(again());
+                    hand_in(again());
                 });
             }
-            let plan = from.try_recv().ok()?;
-            if let Ok(plan) = &plan {
+            let plan = readings.take()?;
+            if let Some(plan) = plan.as_ref().ok().filter(|plan| plan.check_cut().is_ok()) {
                 let lines = Alerts::take_up(alerts.as_ref(), &plan.alerts.alert);
                 lines.iter().for_each(|line| tell(line));
             }
@@ -217,7 +217,7 @@ struct Beside {
     page: Option<PageSettings>,
     history: Option<HistorySettings>,
     nats: Option<NatsSettings>,
-    log: Option<PathBuf>,
+    log: Option<LogSearch>,
     alerts: alerts::Settings,
     lists: Option<Arc<alerts::Lists>>,
 }
@@ -236,8 +236,7 @@ impl Beside {
         let (page, alerts) = (plan.page.clone(), plan.alerts.clone());
         let nats = plan.nats.clone().filter(|_| plan.sensors.is_none());
         let history = plan.history.clone();
-        let log = plan.applications.iter().find_map(|one| one.ready.log_folder());
-        let log = log.map(Path::to_owned);
+        let log = plan.applications.iter().find_map(|one| one.ready.log_search());
         let is_kept = page.is_some() || history.is_some() || nats.is_some();
         plan.store = (has_view || is_kept || !alerts.is_empty()).then(Store::new);
         let lists = (!alerts.indicators.is_empty()).then(|| alerts.open_lists()).transpose()?;

@@ -1,6 +1,5 @@
 //! `wirelens run --page`: the run, shown over HTTP.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -34,15 +33,14 @@ pub(crate) fn begin(
     settings: &PageSettings,
     store: &Arc<Store>,
     facts: Facts,
-    (log_folder, history): (Option<PathBuf>, Option<Arc<History>>),
+    (log, history): (Option<LogSearch>, Option<Arc<History>>),
     tell: fn(&str),
 ) -> Result<Server, Failure> {
     let token = settings.token().map_err(Failure::usage)?;
     let machine = machine_name();
     let files = settings.certificate.clone().zip(settings.key.clone());
     let certificate = Certificate::of(files, settings.listen, &machine);
-    let packet_log =
-        log_folder.map(|folder| -> Arc<dyn PacketLog> { Arc::new(LogSearch::new(folder)) });
+    let packet_log = log.map(|log| -> Arc<dyn PacketLog> { Arc::new(log) });
     let facts = Facts { history, packet_log, ..facts };
     let options = Options { listen: settings.listen, token, certificate };
     let server = Server::begin(options, store.clone(), facts)?;

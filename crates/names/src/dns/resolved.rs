@@ -31,7 +31,7 @@ struct CachedName {
 }
 
 /// The latest answers, by client and address; what was not read for long is forgotten first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ResolverCache {
     answers: Recent<Key, CachedName>,
     /// Answers that were forgotten before their time.

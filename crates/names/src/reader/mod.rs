@@ -162,6 +162,15 @@ impl Reader {
         }
     }
 
+    /// Nothing read yet, and what DNS has answered to another reader is known: for one that takes
+    /// its place.
+    #[must_use]
+    pub fn after(limits: Limits, other: &Self) -> Self {
+        let mut resolved = other.resolved.clone();
+        resolved.forgotten = 0;
+        Self { resolved, ..Self::new(limits) }
+    }
+
     /// What was counted.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -199,8 +208,12 @@ impl Reader {
         let (source, destination) = key.endpoints(packet.direction);
         let (one, other) = (source.address, destination.address);
         let resolved = self.resolved.name(one, other, packet.timestamp);
-        // The first packet that was seen may be the server's.
-        let resolved = resolved.or_else(|| self.resolved.name(other, one, packet.timestamp));
+        // The first packet that was seen may be the server's, unless it opens a connection.
+        let is_open = packet.tcp_flags & (SYN | ACK) == SYN;
+        let resolved = match resolved {
+            None if !is_open => self.resolved.name(other, one, packet.timestamp),
+            resolved => resolved,
+        };
         // What the server says of itself by multicast.
         let resolved = resolved.or_else(|| self.resolved.name(other, other, packet.timestamp));
         if resolved.is_some() {
@@ -308,6 +321,7 @@ impl FromFrames for Reader {
 }
 
 const SYN: u8 = 2;
+const ACK: u8 = 16;
 
 /// The payload of a frame, without the padding of its link.
 #[inline]

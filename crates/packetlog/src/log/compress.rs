@@ -3,9 +3,9 @@
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::error::LogError;
@@ -146,11 +146,16 @@ fn pack(
     Ok(Some((records, at)))
 }
 
+/// Files that became smaller, and by how many bytes.
+type Saved = Arc<Mutex<Vec<(FileName, u64)>>>;
+
 /// A thread that compresses files as they are closed.
 #[derive(Debug)]
 pub(crate) struct Compressor {
     names: Option<SyncSender<FileName>>,
-    saved: Arc<AtomicU64>,
+    /// Files that wait, and the one that it is at.
+    pending: Arc<AtomicUsize>,
+    saved: Saved,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -161,7 +166,8 @@ struct Job<T> {
     level: i32,
     replacing: Replacing,
     tell: T,
-    saved: Arc<AtomicU64>,
+    pending: Arc<AtomicUsize>,
+    saved: Saved,
     stop: Arc<AtomicBool>,
 }
 
@@ -174,31 +180,39 @@ impl Compressor {
         tell: impl Fn(Result<(), LogError>) + Send + 'static,
     ) -> io::Result<Self> {
         let (names, received) = sync_channel(QUEUE_LEN);
-        let (saved, stop) = (Arc::default(), Arc::default());
+        let (saved, stop, pending) = (Saved::default(), Arc::default(), Arc::default());
         let job = Job {
             folder: folder.to_owned(),
             level,
             replacing: Arc::clone(replacing),
             tell,
+            pending: Arc::clone(&pending),
             saved: Arc::clone(&saved),
             stop: Arc::clone(&stop),
         };
         let thread = std::thread::Builder::new()
             .name("packetlog-zstd".into())
             .spawn(move || job.run(&received))?;
-        Ok(Self { names: Some(names), saved, stop, thread: Some(thread) })
+        Ok(Self { names: Some(names), pending, saved, stop, thread: Some(thread) })
     }
 
     /// Hands a closed file over, where there is room for its name.
     pub(crate) fn offer(&self, name: &FileName) {
-        if let Some(names) = &self.names {
-            let _ = names.try_send(name.clone());
+        let Some(names) = &self.names else { return };
+        self.pending.fetch_add(1, Ordering::Relaxed);
+        if names.try_send(name.clone()).is_err() {
+            self.pending.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Bytes by which files became smaller since this was last asked.
-    pub(crate) fn take_saved(&self) -> u64 {
-        self.saved.swap(0, Ordering::Relaxed)
+    /// Whether a file is being compressed, or will be next.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.pending.load(Ordering::Relaxed) > 0
+    }
+
+    /// Files that became smaller since this was last asked, and by how many bytes.
+    pub(crate) fn take_saved(&self) -> Vec<(FileName, u64)> {
+        std::mem::take(&mut *self.saved.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Ends the thread: after all files that wait for it where it `completes`; else the file that
@@ -221,12 +235,15 @@ impl<T: Fn(Result<(), LogError>)> Job<T> {
             }
             match one(&self.folder, &name, self.level, &self.replacing, &self.stop) {
                 Ok((before, after)) if after < before => {
-                    self.saved.fetch_add(before - after, Ordering::Relaxed);
+                    let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+                    saved.push((name, before - after));
+                    drop(saved);
                     (self.tell)(Ok(()));
                 }
                 Ok(_) => {}
                 Err(error) => (self.tell)(Err(error)),
             }
+            self.pending.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

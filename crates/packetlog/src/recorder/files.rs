@@ -49,7 +49,9 @@ impl OpenFile {
         let open = |suffix| create_own(&name.path(folder, suffix), access);
         let data = Arc::new(way.create(&name.path(folder, FILE_SUFFIX), access)?);
         let made = open(INDEX_SUFFIX).and_then(|index| Ok((index, open(KEYS_SUFFIX)?)));
-        let (index, keys) = made.inspect_err(|_| delete_files(folder, &name))?;
+        let (index, keys) = made.inspect_err(|_| {
+            let _ = delete_files(folder, &name);
+        })?;
         Ok(Self {
             name,
             data,
@@ -161,10 +163,18 @@ impl Series {
 const SUFFIXES: [&str; 5] = [FILE_SUFFIX, COMPRESSED_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX, WHY_SUFFIX];
 
 /// Deletes a file with all that belongs to it; what is not there is not missed.
-pub(super) fn delete_files(folder: &Path, name: &FileName) {
+///
+/// # Errors
+/// Why some of it is still there.
+pub(super) fn delete_files(folder: &Path, name: &FileName) -> io::Result<()> {
+    let mut deleted = Ok(());
     for suffix in SUFFIXES {
-        let _ = std::fs::remove_file(name.path(folder, suffix));
+        match std::fs::remove_file(name.path(folder, suffix)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => deleted = Err(error),
+            _ => {}
+        }
     }
+    deleted
 }
 
 /// Bytes of a file with all that belongs to it.
@@ -188,7 +198,7 @@ mod tests {
             std::fs::write(one.path(folder.path(), suffix), "").unwrap();
         }
         std::fs::write(other.path(folder.path(), FILE_SUFFIX), "").unwrap();
-        delete_files(folder.path(), &one);
+        delete_files(folder.path(), &one).unwrap();
         assert_eq!(file_names(folder.path()).unwrap(), [other]);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }

@@ -17,7 +17,7 @@ impl Writer {
         let Some(file) = &mut series.open else { return };
         file.take_back(flight.offset, flight.offset + flight.len as u64);
         if file.end == 0 {
-            delete_files(folder, &file.name);
+            let _ = delete_files(folder, &file.name);
             series.open = None;
         }
     }

@@ -50,7 +50,7 @@ pub use state::{RecorderState, StreamState};
 
 pub(crate) use chunk::Block;
 
-use crate::index::{ClassRow, FlowBook, Note, Trailer, add_row};
+use crate::index::{ALIGNMENT, ClassRow, FlowBook, Note, Trailer, add_row};
 use crate::judged::PacketVerdict;
 use crate::log::{FolderLock, RecoveryReport, recover_locked};
 use crate::own::create_folder;
@@ -60,7 +60,7 @@ use crate::reasons::Reason;
 use crate::section::class_label;
 use chunk::Chunk;
 use head::{Head, nameless};
-use writer::{Message, Writer, WriterContext};
+use writer::{FILE_SHARE, Message, Writer, WriterContext};
 
 /// Classes a recorder knows: their rows fit a trailer.
 const CLASS_COUNT_MAX: usize = 800;
@@ -183,6 +183,7 @@ impl Recorder {
         priorities.sort_unstable();
         priorities.dedup();
         options.chunk_count = options.chunk_count.max(2 * priorities.len() + 2).min(4096);
+        options.chunk_len = chunk_len(&options, priorities.len(), classes.len());
         let place = |priority| priorities.iter().position(|&known| known == priority).unwrap_or(0);
         let mut stream_of: Vec<usize> = classes.iter().map(|class| place(class.priority)).collect();
         // What no class explains is as dear as the dearest.
@@ -598,11 +599,22 @@ fn comment(scratch: &mut Vec<u8>, text: &str) {
     scratch.resize(scratch.len().next_multiple_of(4), 0);
 }
 
+/// Bytes of a chunk, fewer than asked for in a log so small that full ones would not find room next
+/// to those of other priorities: each of these may use an eighth of the log at least.
+fn chunk_len(options: &RecorderOptions, priorities: usize, classes: usize) -> usize {
+    let Some(max) = options.keep_bytes_max else { return options.chunk_len };
+    let others = priorities.saturating_sub(1).max(1) as u64;
+    // With what belongs to it in the index.
+    let share = max / FILE_SHARE / others / 5 * 4;
+    let share = usize::try_from(share).unwrap_or(usize::MAX) / ALIGNMENT * ALIGNMENT;
+    let least = RecorderOptions::CHUNK_LEN.0.max(8 * Trailer::len(classes + 2));
+    options.chunk_len.min(share.max(least.next_multiple_of(ALIGNMENT)))
+}
+
 fn check(options: &RecorderOptions, classes: &[ClassInfo]) -> Result<(), RecorderError> {
     let (least, most) = RecorderOptions::CHUNK_LEN;
     let wrong = |name, wanted| Err(RecorderError::Option { name, wanted });
-    if !(least..=most).contains(&options.chunk_len)
-        || !options.chunk_len.is_multiple_of(crate::index::ALIGNMENT)
+    if !(least..=most).contains(&options.chunk_len) || !options.chunk_len.is_multiple_of(ALIGNMENT)
     {
         return wrong("block-bytes", "a multiple of 4096 from 65536 to 16777216");
     }

@@ -10,8 +10,9 @@ use super::options::WhenFull;
 use super::state::RecorderState;
 use super::writer::{FILE_SHARE, Writer};
 use crate::cause::Cause;
-use crate::index::{ClassRow, INDEX_SUFFIX, add_rows};
+use crate::index::{ClassRow, FILE_SUFFIX, INDEX_SUFFIX, add_rows};
 use crate::ledger::Deletion;
+use crate::log::{Compressor, EVENTS_NAME};
 
 /// How often the disk is asked for its room while chunks come.
 const DISK_PERIOD_MS: u64 = 100;
@@ -27,7 +28,7 @@ impl Writer {
             add_rows(&mut series.owed, &rows);
             self.state.count_overwritten(&rows);
             self.record_deletion(&file.name, &file.rows, Deletion::Gone);
-            delete_files(&self.options.folder, &file.name);
+            let _ = delete_files(&self.options.folder, &file.name);
             self.lose_file(Cause::Gone, &file.rows);
             return;
         }
@@ -52,7 +53,8 @@ impl Writer {
         series.closed.push_back(closed);
     }
 
-    /// Deletes files whose last packet is older than is to be kept.
+    /// Deletes files whose last packet is older than is to be kept, also the open file of a series
+    /// to which nothing comes any more.
     pub(super) fn expire(&mut self, index: usize, first_ns: i64) {
         let Some(keep) = self.options.keep_age_max else { return };
         let Some(series) = self.series.get_mut(index) else { return };
@@ -60,11 +62,17 @@ impl Writer {
         let now = series.firsts[0].min(series.firsts[1]);
         let oldest = now.saturating_sub(Span::as_ns(keep));
         for index in 0..self.series.len() {
-            while let Some(file) = self
-                .series
-                .get_mut(index)
-                .and_then(|series| series.closed.pop_front_if(|file| file.last_ns < oldest))
-            {
+            let open = self.series.get(index).and_then(|series| series.open.as_ref());
+            // Without a packet it has no last one.
+            if open.is_some_and(|file| file.first_ns <= file.last_ns && file.last_ns < oldest) {
+                self.settle_all();
+                self.close(index);
+            }
+            // Anywhere among them: a stamp from the future keeps its own file and no other.
+            while let Some(file) = self.series.get_mut(index).and_then(|series| {
+                let old = series.closed.iter().position(|file| file.last_ns < oldest)?;
+                series.closed.remove(old)
+            }) {
                 self.delete(index, &file, Deletion::Age);
             }
         }
@@ -75,7 +83,9 @@ impl Writer {
         let Some(max) = self.options.keep_bytes_max else { return Ok(()) };
         let may_overwrite = self.options.when_full == WhenFull::OverwriteUnimportant;
         let reserve = if may_overwrite { self.reserve(max) } else { 0 };
+        self.note_smaller();
         loop {
+            let len = len.saturating_add(self.copy_bytes());
             let wanted = self.log_bytes().saturating_add(len);
             if wanted.saturating_add(self.unused_reserve(index, reserve)) <= max {
                 return Ok(());
@@ -86,6 +96,9 @@ impl Writer {
             if wanted <= max {
                 return Ok(());
             }
+            // Nothing is deleted for what would not fit even then.
+            let may_fit = wanted.saturating_sub(self.bytes_up_to_series(index)) <= max;
+            let may_overwrite = may_overwrite && may_fit;
             if !may_overwrite || !(self.overwrite_one(index) || self.overwrite_open(index)) {
                 if self.failing != Some(Cause::LogFull) {
                     let text = format!("the log has reached its maximum of {max} bytes");
@@ -111,6 +124,12 @@ impl Writer {
         lower.map(|series| reserve - series.bytes_up_to(reserve)).sum()
     }
 
+    /// Bytes of the series up to `index`.
+    fn bytes_up_to_series(&self, index: usize) -> u64 {
+        let series = self.series.iter().take(index.saturating_add(1));
+        series.fold(0, |sum, series| sum.saturating_add(series.bytes_up_to(u64::MAX)))
+    }
+
     /// Deletes the oldest closed file of the lowest priority, at most that of the series `index`.
     pub(super) fn overwrite_one(&mut self, index: usize) -> bool {
         self.overwrite_beyond(index, 0)
@@ -134,17 +153,19 @@ impl Writer {
     /// Closes the open file of the lowest priority, at most that of the series `index`, and deletes
     /// it: else a class that never has a closed file would keep its oldest packets and lose all new
     /// ones.
-    fn overwrite_open(&mut self, index: usize) -> bool {
+    pub(super) fn overwrite_open(&mut self, index: usize) -> bool {
+        let before = self.log_bytes();
         let mut up_to = self.series.iter().take(index.saturating_add(1));
         let is_used = |series: &Series| series.open.as_ref().is_some_and(|file| file.end > 0);
         let Some(lowest) = up_to.position(is_used) else { return false };
         self.settle_all();
         self.close(lowest);
-        self.overwrite_one(lowest)
+        // It may be gone already, or what was on its way to it was taken back.
+        self.overwrite_one(lowest) || self.log_bytes() < before
     }
 
     fn delete(&mut self, index: usize, file: &ClosedFile, cause: Deletion) {
-        let was_there = {
+        let (was_there, deleted) = {
             let replacing = Arc::clone(&self.replacing);
             let _held = replacing.lock();
             let was_there = self.is_there(file);
@@ -152,7 +173,7 @@ impl Writer {
             // First the record, down to the disk: a file is never missing without one.
             self.record_deletion(&file.name, &file.rows, cause);
             let is_recorded = self.sync_ledger();
-            delete_files(&self.options.folder, &file.name);
+            let deleted = delete_files(&self.options.folder, &file.name);
             if self.options.sync {
                 // What is too old is gone after a power cut, too.
                 let _ = files::sync_folder(&self.options.folder);
@@ -161,8 +182,14 @@ impl Writer {
                 // A disk without room even for this may have it now.
                 self.sync_ledger();
             }
-            was_there
+            (was_there, deleted)
         };
+        if let Err(error) = deleted {
+            // It is passed over, and its bytes still count.
+            let path = file.name.path(&self.options.folder, FILE_SUFFIX);
+            let text = format!("deleting {}: {error}", path.display());
+            return self.state.count_error(Cause::of(&error), text);
+        }
         if !was_there && file.is_own {
             self.lose_file(Cause::Gone, &file.rows);
         }
@@ -177,10 +204,33 @@ impl Writer {
         }
     }
 
+    /// Bytes at most of the copy that a file has while it is compressed, where old files may go for
+    /// it: a log that stops when it is full is to take all that it has room for.
+    fn copy_bytes(&self) -> u64 {
+        let is_busy = self.compressor.as_ref().is_some_and(Compressor::is_busy);
+        let may_overwrite = self.options.when_full == WhenFull::OverwriteUnimportant;
+        if is_busy && may_overwrite { self.options.file_len_max } else { 0 }
+    }
+
     fn log_bytes(&self) -> u64 {
         let open = self.series.iter().filter_map(|series| series.open.as_ref());
         let bytes = self.closed_bytes.saturating_add(self.ledger.bytes_max());
+        let bytes = bytes.saturating_add(self.event_bytes);
         open.fold(bytes, |sum, file| sum.saturating_add(file.bytes()))
+    }
+
+    /// Takes note of files that were compressed.
+    fn note_smaller(&mut self) {
+        let smaller = self.compressor.as_ref().map(Compressor::take_saved);
+        for (name, saved) in smaller.unwrap_or_default() {
+            RecorderState::add(&self.state.bytes_saved, saved);
+            // One that was deleted meanwhile took all of its bytes with it.
+            let mut closed = self.series.iter_mut().flat_map(|series| series.closed.iter_mut());
+            if let Some(file) = closed.rfind(|file| file.name == name) {
+                file.bytes = file.bytes.saturating_sub(saved);
+                self.closed_bytes = self.closed_bytes.saturating_sub(saved);
+            }
+        }
     }
 
     /// Updates the state with the free space of the disk, now and then or immediately.
@@ -191,11 +241,9 @@ impl Writer {
             return;
         }
         self.asked_disk = now;
-        if let Some(compressor) = &self.compressor {
-            let saved = compressor.take_saved();
-            self.closed_bytes = self.closed_bytes.saturating_sub(saved);
-            RecorderState::add(&self.state.bytes_saved, saved);
-        }
+        self.note_smaller();
+        let events = self.options.folder.join(EVENTS_NAME).symlink_metadata();
+        self.event_bytes = events.map_or(0, |events| events.len());
         RecorderState::set(&self.state.log_bytes, self.log_bytes());
         if let Ok(room) = rustix::fs::statvfs(&self.options.folder) {
             RecorderState::set(&self.state.disk_free, room.f_bavail.saturating_mul(room.f_frsize));

@@ -109,6 +109,8 @@ pub(super) struct Writer {
     pub(super) failing: Option<Cause>,
     /// Bytes of closed files.
     pub(super) closed_bytes: u64,
+    /// Bytes of the file of events, which lies among them.
+    pub(super) event_bytes: u64,
     pub(super) replacing: Replacing,
     pub(super) compressor: Option<Compressor>,
     pub(super) syncer: Syncer,
@@ -166,6 +168,7 @@ impl Writer {
             flights: VecDeque::new(),
             failing: None,
             closed_bytes,
+            event_bytes: 0,
             replacing,
             compressor,
             syncer,
@@ -327,7 +330,7 @@ impl Writer {
         loop {
             let Some(error) = self.open_next(index, first_ns) else { return Ok(()) };
             let cause = Cause::of(&error);
-            if !self.frees(index, cause) {
+            if !self.frees(index, cause) && !self.frees_open(index, cause) {
                 return Err(cause);
             }
         }
@@ -352,7 +355,7 @@ impl Writer {
             made = made.and_then(|file| match files::sync_folder(folder) {
                 Ok(()) => Ok(file),
                 Err(error) => {
-                    delete_files(folder, &file.name);
+                    let _ = delete_files(folder, &file.name);
                     Err(error)
                 }
             });
@@ -375,6 +378,13 @@ impl Writer {
         cause == Cause::DiskFull
             && self.options.when_full == WhenFull::OverwriteUnimportant
             && self.overwrite_one(index)
+    }
+
+    /// The same with a file that is open.
+    fn frees_open(&mut self, index: usize, cause: Cause) -> bool {
+        cause == Cause::DiskFull
+            && self.options.when_full == WhenFull::OverwriteUnimportant
+            && self.overwrite_open(index)
     }
 
     /// Whether the open file is at its end: full, too long a time, spoilt, or gone.
@@ -400,9 +410,19 @@ impl Writer {
         is_long || is_old || file.interfaces + chunk.interfaces > FILE_INTERFACE_COUNT_MAX
     }
 
-    /// Acknowledges the oldest chunk on its way, or repeats it, or counts it as lost.
+    /// Acknowledges the oldest chunk on its way, or repeats it, or counts it as lost: then those
+    /// that follow find room where the disk is full and old packets may go for new ones.
     fn settle_oldest(&mut self) {
-        let Some(mut flight) = self.flights.pop_front() else { return };
+        let Some((index, cause)) = self.settle() else { return };
+        // No closed file was left to delete, or it would not be lost.
+        if self.frees_open(index, cause) {
+            self.failing = None;
+        }
+    }
+
+    /// The outcome of the oldest chunk on its way: its series and the cause if it is lost.
+    fn settle(&mut self) -> Option<(usize, Cause)> {
+        let mut flight = self.flights.pop_front()?;
         let busy_since = self.busy_since.max(flight.since);
         let result = self.land(&mut flight);
         let result = match result {
@@ -419,17 +439,20 @@ impl Writer {
                 RecorderState::add(&self.state.write_ns_total, busy);
                 RecorderState::set(&self.state.write_ns_last, took);
                 self.give_back(flight.chunk);
+                None
             }
             Err(cause) => {
+                let index = flight.chunk.stream;
                 self.take_back(&flight);
                 self.lose(flight.chunk, cause);
+                Some((index, cause))
             }
         }
     }
 
     pub(super) fn settle_all(&mut self) {
         while !self.flights.is_empty() {
-            self.settle_oldest();
+            self.settle();
         }
     }
 

@@ -179,6 +179,30 @@ fn a_full_disk_is_freed_of_what_is_unimportant() {
 }
 
 #[test]
+fn a_full_disk_is_freed_of_the_open_file_if_there_is_no_other() {
+    let Some(disk) = Mounted::memory(3 << 20) else { return };
+    let folder = disk.log();
+    let options = RecorderOptions {
+        when_full: WhenFull::OverwriteUnimportant,
+        file_len_max: 1 << 30,
+        ..options(&folder)
+    };
+    let (mut recorder, _) = begin(options);
+    let state = recorder.state();
+    store_all(&mut recorder, 0..40_000);
+    let report = recorder.finish().unwrap();
+    let there = numbers(&folder);
+    assert_eq!(there.last(), Some(&39_999), "{:?}", state.last_error());
+    assert!(state.files_overwritten.load(Ordering::Relaxed) > 0);
+    // A block each time that the disk is full, and no more.
+    let lost: u64 = report.lost.iter().map(|(_, lost)| lost).sum();
+    assert!(lost < 5000, "{report:?}");
+    let overwritten: u64 = state.overwritten().iter().map(|row| row.overwritten_packets).sum();
+    assert_eq!(there.len() as u64 + overwritten + lost, 40_000);
+    assert_eq!(verify(&folder, &[]).unwrap().findings, vec![]);
+}
+
+#[test]
 fn a_read_only_file_system_is_named_and_survived() {
     let Some(disk) = Mounted::memory(8 << 20) else { return };
     let folder = disk.log();

@@ -184,7 +184,8 @@ fn worker(counts: &[(&'static str, Vec<Count>)]) -> Option<Check> {
         let is_it = |count: &&Count| count.labels.iter().any(|(_, value)| value == outcome);
         counts.iter().find(is_it).map_or(0.0, |count| count.value)
     };
-    let (is_connected, missed) = (sum("connected") > 0.0, of("late") + of("busy"));
+    let missed = of("late") + of("busy") + of("failed");
+    let is_connected = sum("connected") > 0.0;
     let state = if is_connected { "connected" } else { "away" };
     Some(Check {
         name: "rows of sensors",

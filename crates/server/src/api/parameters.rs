@@ -95,9 +95,14 @@ pub(super) fn offset(asked: Option<usize>) -> Result<usize, Problem> {
 pub(super) fn columns(text: Option<&str>, schema: Schema) -> Result<Vec<Measure>, Problem> {
     let Some(text) = text else { return Ok(all(schema)) };
     let columns = Measure::list(schema, text)?;
-    if columns.len() > COLUMNS_MAX {
-        let count = columns.len();
-        return Err(Problem::bad(format!("{count} columns; wanted: {COLUMNS_MAX} at most")));
-    }
+    check_count("columns", columns.len())?;
     Ok(columns)
+}
+
+/// Refuses more columns than one request may name.
+pub(super) fn check_count(what: &str, count: usize) -> Result<(), Problem> {
+    if count > COLUMNS_MAX {
+        return Err(Problem::bad(format!("{count} {what}; wanted: {COLUMNS_MAX} at most")));
+    }
+    Ok(())
 }

@@ -2,12 +2,15 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use engine::columns::Schema;
 use serde::Deserialize;
 use store::query::{Aggregate, GroupsQuery, Measure, Order, OrderBy, RowsQuery, SeriesQuery};
 use utoipa::{IntoParams, ToSchema};
 
 use super::json;
-use super::parameters::{PathName, QueryParameters, columns, filter, limit, offset, range};
+use super::parameters::{
+    PathName, QueryParameters, check_count, columns, filter, limit, offset, range,
+};
 use crate::app::App;
 use crate::json as write;
 use crate::problem::Problem;
@@ -64,7 +67,8 @@ struct OneSeries {
 pub(super) struct RowsParameters {
     /// Filter, such as `dst_port == 443 && bytes > 1M`.
     r#where: Option<String>,
-    /// Columns by which rows are put in order, with `-` the largest first: `-src_bytes,first_ns`.
+    /// Columns by which rows are put in order, with `-` the largest first: `-src_bytes,first_ns`;
+    /// 8 at most.
     sort: Option<String>,
     /// Rows in the answer, at most 10,000; 100 where it is left out.
     limit: Option<usize>,
@@ -120,7 +124,7 @@ pub(super) async fn rows(
 pub(super) struct GroupsParameters {
     /// Columns that rows of a group have in common, with commas between them.
     by: String,
-    /// Columns to sum.
+    /// Columns to sum; 64 at most, together with those of `max`, `min` and `mean`.
     sum: Option<String>,
     /// Columns of which the largest value is wanted.
     max: Option<String>,
@@ -162,19 +166,8 @@ pub(super) async fn groups(
 ) -> Result<Response, Problem> {
     let table = app.table(&table)?;
     let schema = table.schema();
-    let mut aggregates = Vec::new();
-    for (aggregate, names) in [
-        (Aggregate::Sum, &asked.sum),
-        (Aggregate::Max, &asked.max),
-        (Aggregate::Min, &asked.min),
-        (Aggregate::Mean, &asked.mean),
-    ] {
-        if let Some(names) = names {
-            let columns = columns(Some(names), schema)?;
-            aggregates.extend(columns.into_iter().map(|column| (aggregate, column)));
-        }
-    }
-    let by = columns(Some(&asked.by), schema)?;
+    let aggregates = aggregates(&asked, schema)?;
+    let by = without_repeats(columns(Some(&asked.by), schema)?);
     if by.is_empty() {
         return Err(Problem::bad("by: empty; wanted: a column, such as by=src_ip"));
     }
@@ -197,6 +190,37 @@ pub(super) async fn groups(
         Ok(write::groups(&found, &query.names(), sequence))
     };
     Ok(json(app.query(found).await?))
+}
+
+/// What is put together of each group. All four lists together are bounded, as each group has a
+/// value of each of them.
+fn aggregates(
+    asked: &GroupsParameters,
+    schema: Schema,
+) -> Result<Vec<(Aggregate, Measure)>, Problem> {
+    let mut aggregates = Vec::new();
+    for (aggregate, names) in [
+        (Aggregate::Sum, &asked.sum),
+        (Aggregate::Max, &asked.max),
+        (Aggregate::Min, &asked.min),
+        (Aggregate::Mean, &asked.mean),
+    ] {
+        let Some(names) = names else { continue };
+        let columns = without_repeats(columns(Some(names), schema)?);
+        aggregates.extend(columns.into_iter().map(|column| (aggregate, column)));
+    }
+    check_count("columns of sum, max, min and mean", aggregates.len())?;
+    Ok(aggregates)
+}
+
+fn without_repeats(columns: Vec<Measure>) -> Vec<Measure> {
+    let mut seen = Vec::new();
+    for column in columns {
+        if !seen.contains(&column) {
+            seen.push(column);
+        }
+    }
+    seen
 }
 
 /// Which values.

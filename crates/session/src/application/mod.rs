@@ -42,6 +42,7 @@ use crate::drills::Drills;
 use crate::input::InputSettings;
 use crate::outlet::{Merge, Outlet, Sharing};
 use crate::outside::Pace;
+use crate::packetlog::search::LogSearch;
 use crate::reading::InputRequest;
 use crate::summary::{SourceSummary, StageSummary};
 use crate::{Environment, Host};
@@ -111,6 +112,11 @@ pub trait Application: Send + Sized + 'static {
 
     /// The folder of the packet log that it writes, if it writes one.
     fn log_folder(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Its packet log, to search while it is written, if it writes one.
+    fn log_search(&self) -> Option<LogSearch> {
         None
     }
 

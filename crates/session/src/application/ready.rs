@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::{Application, Opening, Refusal, Replacement, Site, Wants, Watchers};
+use crate::packetlog::search::LogSearch;
 use crate::toml_text::{Mistakes, fields_of, read_table};
 
 /// An application in the list.
@@ -67,6 +68,10 @@ pub trait Ready: Send {
     }
     /// As [`Application::log_folder`].
     fn log_folder(&self) -> Option<&Path> {
+        None
+    }
+    /// As [`Application::log_search`].
+    fn log_search(&self) -> Option<LogSearch> {
         None
     }
     /// As [`Application::unsteered`].
@@ -155,6 +160,10 @@ impl<A: Application> Ready for A {
 
     fn log_folder(&self) -> Option<&Path> {
         Application::log_folder(self)
+    }
+
+    fn log_search(&self) -> Option<LogSearch> {
+        Application::log_search(self)
     }
 
     fn unsteered(&self) -> Option<&'static str> {

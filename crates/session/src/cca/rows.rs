@@ -28,7 +28,7 @@ pub const SCHEMA: Schema = &[
     real("cbiq_bytes", "Bytes of its data in the queue (CBIQ): mean over slots.").nullable(),
     real("cbiq_max_bytes", "The highest of them.").nullable(),
     real("queue_share", "Its share of the data of all flows in the queue.").nullable(),
-    real("drops", "Packets dropped by the queue, an estimate.").nullable(),
+    real("drops", "Packets dropped by the queue, an estimate; empty with --sample.").nullable(),
     Field::new("ingress_bytes", Kind::U64, "Bytes of data that entered the queue."),
     Field::new("egress_bytes", Kind::U64, "Bytes of data that left it."),
     real("delay_max_s", "Longest time from tap to tap, in seconds.").nullable(),
@@ -41,7 +41,7 @@ pub const SCHEMA: Schema = &[
     real(
         "confidence",
         "Probability of the likeliest congestion control; empty outside the range of training, and \
-         never above the accuracy on held-out data.",
+         never above (n + 1) / (n + 2) for n held-out flows, nor above 0.99.",
     )
     .nullable(),
     real("interval_s", "Observation interval used for it, in seconds.").nullable(),
@@ -68,17 +68,23 @@ pub const SCHEMA: Schema = &[
     .nullable(),
 ];
 
-/// What a flow runs, told by as many windows of the model's longest interval as are known of it,
-/// one after the other up to the period's end; else by the longest interval for which it is known.
+/// What a flow runs, inferred from as many windows of the model's longest interval as are known of
+/// it, one after the other up to the period's end; else from the longest interval for which it is
+/// known. Of what is outside of training only that it is.
 fn name(
     namer: &mut Namer,
     pair: &mut Pair,
     rows: &mut QueueRows,
     (flow, period): (&FlowPeriod, Period),
+    outside: Option<UnnamedReason>,
 ) -> Option<ControlVerdict> {
     let Namer { model, scratch, votes, .. } = namer;
     let (way, end) = (&flow.way, period.end());
     let (slots, began) = pair.known_slots(way, period);
+    if let Some(why) = outside {
+        let len = model.longest(slots).filter(|_| flow.queue.is_ok())?;
+        return Some(ControlVerdict::outside(len, why));
+    }
     let slots_kept = usize::try_from(model.clock().count(WAIT_MAX)).unwrap_or(usize::MAX);
     for window in votes.wanted(model, way, end, FlowHistory { slots, began, slots_kept }) {
         if let Ok(found) = rows.of(model, pair, way, window) {
@@ -88,6 +94,7 @@ fn name(
     if let Some(told) = votes.told(model, way, end) {
         return Some(told);
     }
+    let slots = votes.slots_since(end, slots);
     let len = model.longest(slots)?;
     let windows = model.shorter_windows(len, slots);
     let starts = (1..=windows as u64).map(|back| end.saturating_sub_unsigned(back * len as u64));
@@ -149,16 +156,15 @@ impl QueueReport {
         let cbiq = |flow: &FlowPeriod| flow.queue.map_or(0.0, |queue| queue.cbiq_mean);
         let cbiq_sum = flows.iter().map(cbiq).sum();
         let outside = namer.as_ref().and_then(|namer| outside(namer, pair, period, &flows));
+        if let Some(namer) = namer.as_mut().filter(|_| outside.is_some()) {
+            namer.votes.forget_up_to(period.end());
+        }
         let other_count = flows.len().saturating_sub(row_count);
         flows.truncate(row_count);
         let mut rows = QueueRows::default();
         let named = flows
             .iter()
-            .map(|flow| {
-                let what = (flow, period);
-                let named = name(namer.as_mut()?, pair, &mut rows, what)?;
-                Some(outside.map_or(named, |why| ControlVerdict::outside(named.slots, why)))
-            })
+            .map(|flow| name(namer.as_mut()?, pair, &mut rows, (flow, period), outside))
             .collect();
         if let Some(Namer { model, votes, .. }) = namer {
             votes.forget_before(model, period.end());
@@ -210,7 +216,7 @@ impl PeriodReport for QueueReport {
                 queue.map(|queue| Value::F64(queue.cbiq_mean)).into(),
                 queue.map(|queue| Value::F64(queue.cbiq_max)).into(),
                 self.share(flow).map(Value::F64).into(),
-                queue.map(|queue| Value::F64(queue.drops)).into(),
+                queue.and_then(|queue| queue.drops).map(Value::F64).into(),
                 Value::U64(flow.ingress_bytes),
                 Value::U64(flow.egress_bytes),
                 flow.delay_max.map(|delay| Value::F64(delay.as_seconds_f64())).into(),

@@ -73,7 +73,8 @@ impl Flows {
         let Some(model) = self.models.all().get(usize::from(version)).map(Arc::clone) else {
             return;
         };
-        let next = Serving::new(&self.make, model, self.options, version);
+        let mut next = Serving::new(&self.make, model, self.options, version);
+        next.continue_from(&self.newest);
         self.older.push(std::mem::replace(&mut self.newest, next));
         self.take_up_rules();
     }

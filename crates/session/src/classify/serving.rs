@@ -53,6 +53,11 @@ impl Serving {
         Self { version, cascade, states: SideSlab::default(), classifier, open_count: 0 }
     }
 
+    /// Takes over what flows of the model before have shown of others.
+    pub(super) fn continue_from(&mut self, before: &Self) {
+        self.classifier.continue_from(&before.classifier, self.cascade.flows().idle);
+    }
+
     /// Whether a flow began with it.
     #[inline]
     pub(super) fn has(&mut self, slot: FlowSlot) -> bool {

@@ -166,7 +166,7 @@ fn write<P: Rows, T: Taker<P>>(
         match receiver.recv_timeout(LOOK_EVERY) {
             Ok(Message::Rows(taken)) => {
                 if let Some(rows) = rows {
-                    rows.take(&taken)?;
+                    rows.take(&taken).inspect_err(|_| add(&shared.counts.failed, &taken))?;
                 }
                 add(&shared.counts.written, &taken);
             }

@@ -162,6 +162,8 @@ impl<R> Queue<R> {
                 }
             }
         }
+        // A pass may wait for room that is there now.
+        self.changed.notify_all();
         section
     }
 
@@ -386,6 +388,26 @@ mod tests {
         let mut laid = Columns::new(SCHEMA);
         Numbers.lay(rows, &mut |columns| laid = columns).unwrap();
         laid
+    }
+
+    #[test]
+    fn a_pass_that_waits_for_room_continues_when_the_last_section_is_taken() {
+        let queue = Arc::new(Queue::new());
+        for row in 0..CHUNKS_WAITING_MAX as u64 - 1 {
+            queue.put(vec![row]);
+        }
+        SectionsOf(Arc::clone(&queue)).end(true);
+        let of_pass = Arc::clone(&queue);
+        let pass = thread::spawn(move || {
+            of_pass.put(vec![9]);
+            of_pass.close();
+        });
+        // Until it waits.
+        thread::sleep(Duration::from_millis(20));
+        assert_eq!(queue.section(), [0, 1, 2]);
+        assert_eq!(queue.next(), Some(vec![9]));
+        assert_eq!(queue.next(), None);
+        pass.join().unwrap();
     }
 
     #[test]

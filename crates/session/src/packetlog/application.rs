@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::offload::Offload;
 use super::recording::{Ask, Recording, RunOf};
+use super::search::{LogSearch, RecorderPlace};
 use super::settings::Settings;
 use super::{
     FileSettings, HINDSIGHT_BYTES, HindsightSettings, Means, NEEDS, Reach, metrics,
@@ -168,6 +169,7 @@ impl Application for Packetlog {
             is_fixed: fixed_mode,
             offload,
             events,
+            place: RecorderPlace::default(),
         };
         Offload::check(&ask).map_err(|why| Refusal::of("offload", why))?;
         ask.check_modes().map_err(|error| {
@@ -179,6 +181,10 @@ impl Application for Packetlog {
 
     fn log_folder(&self) -> Option<&Path> {
         Some(&self.ask.folder)
+    }
+
+    fn log_search(&self) -> Option<LogSearch> {
+        Some(LogSearch::new(self.ask.folder.clone(), self.ask.place.clone()))
     }
 
     fn wants(&self) -> Wants {

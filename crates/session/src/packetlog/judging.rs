@@ -80,6 +80,14 @@ impl Judging {
         }
     }
 
+    /// What was lost in the half in the kernel, where there is one.
+    pub(super) fn kernel_loss(&self) -> Option<String> {
+        match self {
+            Self::User(_) => None,
+            Self::Kernel(_, half) => half.loss(),
+        }
+    }
+
     pub(super) fn counts(&self) -> ClassifierCounts {
         match self {
             Self::User(judge) => judge.counts(),

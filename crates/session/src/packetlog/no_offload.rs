@@ -65,6 +65,10 @@ impl KernelHalf {
         match *self {}
     }
 
+    pub(super) fn loss(&self) -> Option<String> {
+        match *self {}
+    }
+
     pub(super) fn line(&self) -> String {
         match *self {}
     }

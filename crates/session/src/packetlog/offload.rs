@@ -32,8 +32,9 @@ pub struct Offload {
     frames: CutFrames,
 }
 
-/// The feature of a card that takes VLAN tags out of frames before a program sees them.
-const TAKES_TAGS: &str = "rx-vlan-hw-parse";
+/// Features of a card that take VLAN tags out of frames before a program sees them: those of 802.1Q
+/// and of 802.1ad.
+const TAKE_TAGS: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 
 impl Offload {
     /// By XDP, on an interface that `is_mirror`: it carries copies of traffic and nothing else.
@@ -123,19 +124,7 @@ impl Offload {
         interfaces: &[Interface],
         granularities: &[Granularity],
     ) -> Result<Judging, LogError> {
-        if interfaces.iter().any(|interface| interface.link != LinkType::ETHERNET) {
-            return Err(LogError::usage("--offload xdp: wanted an Ethernet interface"));
-        }
-        if interfaces.is_empty() {
-            return Err(LogError::usage(
-                "--offload xdp: wanted one interface by its name, -i NAME",
-            ));
-        }
-        if interfaces.len() > 1 && self.frames.hand_over.is_some() {
-            return Err(LogError::usage(
-                "--offload af-xdp: wanted one interface; record each with a command of its own",
-            ));
-        }
+        check_interfaces(interfaces)?;
         let (integer, tables) = for_kernel(&asked.model).map_err(LogError::usage)?;
         let in_force = Mutex::new((asked.clone(), Arc::clone(&integer)));
         let table = table(1, granularities);
@@ -156,10 +145,13 @@ impl Offload {
         let (mut places, mut handed_over) = (Vec::new(), Vec::new());
         for interface in interfaces {
             let place = cutter.attach(&interface.name).map_err(failed)?;
-            places.push((interface.name.clone(), place));
-            if hand_over.is_some() {
+            if let Some(hand_over) = hand_over {
+                if place == CutPlace::Driver {
+                    hand_over.set_in_driver();
+                }
                 handed_over.extend(handed_over_lines(&interface.name));
             }
+            places.push((interface.name.clone(), place));
         }
         let judge = KernelVerdicts::new(integer, seed, self.frames.secret);
         let (tally, next) = (judge.tally(), judge.next());
@@ -168,17 +160,53 @@ impl Offload {
     }
 }
 
+/// Refuses interfaces whose packets do not come with what the program puts in front of them.
+fn check_interfaces(interfaces: &[Interface]) -> Result<(), LogError> {
+    let refused = |why: &dyn Display| Err(LogError::usage(format_args!("--offload xdp: {why}")));
+    if interfaces.iter().any(|interface| interface.link != LinkType::ETHERNET) {
+        return refused(&"wanted an Ethernet interface");
+    }
+    match interfaces.len() {
+        0 => refused(&"wanted one interface by its name, -i NAME"),
+        1 => Ok(()),
+        // Frames of several interfaces are copied into one order of time, without their notes.
+        count => refused(&format_args!(
+            "{count} interfaces; wanted one, as verdicts are lost where packets of several \
+             interfaces are merged; try a run for each, or no offload"
+        )),
+    }
+}
+
 /// What to know of the frames of an interface that come by an `AF_XDP` socket.
 fn handed_over_lines(name: &str) -> Vec<String> {
-    let mut lines = vec![format!("{name}: packets go to this command alone, by AF_XDP")];
-    let features = Features::open(name).and_then(|features| features.are_on(&[TAKES_TAGS]));
-    if features.is_ok_and(|are_on| are_on == [true]) {
-        lines.push(format!(
-            "{name}: the card takes VLAN tags out of frames, and they are not recorded; \
-             try `ethtool -K {name} rxvlan off`"
-        ));
-    }
-    lines
+    let features = Features::open(name).and_then(|features| features.are_on(&TAKE_TAGS));
+    let are_on = features.unwrap_or_default();
+    let on = TAKE_TAGS.iter().zip(are_on).filter(|(_, is_on)| *is_on);
+    let on: Vec<_> = on.map(|(feature, _)| *feature).collect();
+    let first = format!("{name}: packets go to this command alone, by AF_XDP");
+    std::iter::once(first).chain(tags_line(name, &on)).collect()
+}
+
+/// A warning, where the card takes tags out by these features.
+fn tags_line(name: &str, features: &[&str]) -> Option<String> {
+    let (seen, off) = (features.join(", "), features.join(" off "));
+    (!features.is_empty()).then(|| {
+        format!(
+            "{name}: the card takes VLAN tags out of frames ({seen}), and they are not recorded; \
+             try `ethtool -K {name} {off} off`"
+        )
+    })
+}
+
+/// The loss of packets of receive queues that have no socket.
+fn queues_loss(name: &str, count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{name}: {count} packets are not in the log, as they came by other receive queues than \
+             the first, which the interface did not have at the start; set it to one before the \
+             next run: `ethtool -L {name} combined 1`"
+        )
+    })
 }
 
 impl KernelHalf {
@@ -253,6 +281,12 @@ impl KernelHalf {
             "received_with_class": of(&self.tally.by_kernel),
             "received_whole": of(&self.tally.by_user),
         })
+    }
+
+    /// Packets that passed the program and reached no one who stores them.
+    pub(super) fn loss(&self) -> Option<String> {
+        let (name, _) = self.places.first()?;
+        queues_loss(name, self.cutter.control().counts().other_queue)
     }
 
     /// A closing line.
@@ -354,4 +388,48 @@ fn table(generation: u32, granularities: &[Granularity]) -> CutTable {
         *left = u32::try_from(payload(granularity)).ok();
     }
     CutTable { generation, payload: left }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_interface_that_is_ethernet_is_taken() {
+        let named = |name: &str, link| {
+            let name = name.to_owned();
+            Interface { link, name, ..Interface::default() }
+        };
+        let ethernet = named("eth0", LinkType::ETHERNET);
+        let refusal = |interfaces: &[Interface]| {
+            check_interfaces(interfaces).map_err(|error| error.to_string()).err()
+        };
+        assert_eq!(refusal(std::slice::from_ref(&ethernet)), None);
+        let wanted = [
+            (vec![], "wanted one interface by its name, -i NAME"),
+            (vec![named("tun0", LinkType::RAW)], "wanted an Ethernet interface"),
+            (vec![ethernet.clone(), named("eth1", LinkType::ETHERNET)], "2 interfaces; wanted one"),
+        ];
+        for (interfaces, wanted) in wanted {
+            let text = refusal(&interfaces).unwrap();
+            assert!(text.contains(wanted), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_feature_that_takes_tags_out_is_named() {
+        assert_eq!(tags_line("eth0", &[]), None);
+        let text = tags_line("eth0", &TAKE_TAGS[1..]).unwrap();
+        assert!(text.contains("(rx-vlan-stag-hw-parse)"), "{text}");
+        let text = tags_line("eth0", &TAKE_TAGS).unwrap();
+        let wanted = "`ethtool -K eth0 rx-vlan-hw-parse off rx-vlan-stag-hw-parse off`";
+        assert!(text.ends_with(wanted), "{text}");
+    }
+
+    #[test]
+    fn packets_of_other_queues_are_a_loss() {
+        assert_eq!(queues_loss("eth0", 0), None);
+        let text = queues_loss("eth0", 3).unwrap();
+        assert!(text.starts_with("eth0: 3 packets are not in the log"), "{text}");
+    }
 }

@@ -25,6 +25,7 @@ use super::desk::{self, Desk, DeskInputs, Work};
 use super::events::Events;
 use super::judging::Judging;
 use super::offload::{KernelHalf, Offload};
+use super::search::{RecorderGuard, RecorderPlace};
 use super::settings::Settings;
 use super::socket::Socket;
 use super::{FileSettings, HindsightSettings, LogError, PacketModel, Tell, WhenFull, drift, log};
@@ -59,6 +60,8 @@ pub struct Ask {
     pub offload: Option<Offload>,
     /// A file for events; that in the log's folder where there is none.
     pub events: Option<PathBuf>,
+    /// Where others of the run find the recorder.
+    pub place: RecorderPlace,
 }
 
 /// The run that a log is part of.
@@ -96,6 +99,7 @@ pub(super) struct Recording {
     clock: Clock,
     manager: Managing,
     socket: Socket,
+    found: RecorderGuard,
     overwrites: bool,
     kernel: Option<Arc<KernelHalf>>,
 }
@@ -138,7 +142,7 @@ impl Recording {
     /// [`LogError`]
     pub(super) fn begin(ask: Ask, run: RunOf, interfaces: &[Interface]) -> Result<Self, LogError> {
         let hindsight = ask.hindsight()?.map(|options| Hindsight::new(options, run.seed));
-        let (calibration, offload) = (ask.calibration, ask.offload);
+        let (calibration, offload, place) = (ask.calibration, ask.offload, ask.place);
         let Ask { folder, model, model_name, mode, mut settings, files, is_fixed, events, .. } =
             ask;
         let RunOf { seed, progress, control, clock, is_live, drills, .. } = run;
@@ -186,6 +190,7 @@ impl Recording {
         let is_fixed = is_fixed || !is_live;
         let desk = Arc::new(Desk::new(settings, model.classes(), &mode, is_fixed, watched, events));
         let socket = Socket::listen(&folder, Arc::clone(&desk))?;
+        let found = place.put(Arc::clone(&desk));
         let manager = Managing::start(Arc::clone(&desk), wake, clock);
         desk.event("begin", json!({"mode": mode, "model": model_name}));
         drills.names().iter().for_each(|drill| desk.event("drill", json!({"simulate": drill})));
@@ -201,6 +206,7 @@ impl Recording {
             clock,
             manager,
             socket,
+            found,
             overwrites,
             kernel,
         })
@@ -277,7 +283,17 @@ impl Recording {
     /// [`LogError`]: the log could not be finished.
     pub(super) fn finish(self, was_cut: bool) -> Result<RecordingOutcome, LogError> {
         let Self {
-            pipeline, drift, desk, state, model, folder, manager, socket, overwrites, ..
+            pipeline,
+            drift,
+            desk,
+            state,
+            model,
+            folder,
+            manager,
+            socket,
+            found,
+            overwrites,
+            ..
         } = self;
         drop(manager);
         drop(socket);
@@ -287,11 +303,13 @@ impl Recording {
         let tally = tally.now();
         let report = book.recorder.finish().map_err(LogError::error)?;
         desk.event("end", log::report_json(&report));
+        drop(found);
         let (counts, drift) = (judge.counts(), drift.map(|state| state.counts()));
         Ok(RecordingOutcome {
             tally,
             counts,
             kernel_line: judge.kernel_line(),
+            kernel_loss: judge.kernel_loss(),
             drift,
             report,
             model,
@@ -318,6 +336,7 @@ pub(super) struct RecordingOutcome {
     /// How they were judged.
     pub(super) counts: ClassifierCounts,
     kernel_line: String,
+    kernel_loss: Option<String>,
     drift: Option<DriftCounts>,
     report: RecorderReport,
     model: Arc<Model>,
@@ -358,7 +377,9 @@ impl RecordingOutcome {
     /// # Errors
     /// [`LogError`]: packets or events are lost.
     pub(super) fn check_losses(&self) -> Result<(), LogError> {
-        match log::loss(&self.folder, &self.report, &self.state, self.was_cut, self.overwrites) {
+        let Self { folder, report, state, .. } = self;
+        let in_kernel = || self.kernel_loss.as_ref().map(LogError::error);
+        match log::loss(folder, report, state, self.was_cut, self.overwrites).or_else(in_kernel) {
             Some(loss) => Err(loss),
             None => self.desk.events_complete(),
         }

@@ -4,13 +4,15 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use packet::{FlowKey, Frame, Timestamp};
 use packetlog::log::{Log, PacketMatch, Query};
 use serde_json::{Value, json};
 use store::packets::{PacketLog, PacketQuery, PacketRow};
 
-use super::{flow_named, socket};
+use super::desk::Desk;
+use super::flow_named;
 use crate::copied::CaptureBuffer;
 
 /// Bytes of packets that are handed out in one piece at most.
@@ -23,9 +25,37 @@ const EVENTS_MAX: usize = 50;
 const EVENT_BYTES_MAX: u64 = 64 << 10;
 
 /// The log of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LogSearch {
     folder: PathBuf,
+    recorder: RecorderPlace,
+}
+
+/// Where the recorder of a log is found by others of its run, who need no socket for it: a run that
+/// is in its jail may open none.
+#[derive(Clone, Default)]
+pub struct RecorderPlace(Arc<Mutex<Option<Arc<Desk>>>>);
+
+impl RecorderPlace {
+    /// Puts the recorder there for as long as what is returned lives.
+    pub(super) fn put(&self, desk: Arc<Desk>) -> RecorderGuard {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
+        RecorderGuard(self.clone())
+    }
+
+    fn status(&self) -> Option<Value> {
+        let desk = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        desk.map(|desk| desk.status())
+    }
+}
+
+/// A recorder that has not ended.
+pub(super) struct RecorderGuard(RecorderPlace);
+
+impl Drop for RecorderGuard {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 /// What a flow has to look like, for messages.
@@ -47,10 +77,9 @@ fn query(asked: &PacketQuery) -> Result<Query, String> {
 }
 
 impl LogSearch {
-    /// The log in a folder.
-    #[must_use]
-    pub const fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    /// The log in a folder, and its recorder.
+    pub(super) const fn new(folder: PathBuf, recorder: RecorderPlace) -> Self {
+        Self { folder, recorder }
     }
 
     /// The latest events of the log: when, and what; none where they are kept elsewhere.
@@ -128,7 +157,7 @@ impl PacketLog for LogSearch {
                 },
             })
         };
-        let mut status = socket::ask_json(&self.folder, "status").unwrap_or_else(|_| written());
+        let mut status = self.recorder.status().unwrap_or_else(written);
         if let Value::Object(status) = &mut status {
             let folder = self.folder.display().to_string();
             status.insert("folder".into(), folder.into());

@@ -1,6 +1,6 @@
 //! A program in the kernel that truncates packets for one application does so for all of a plan.
 
-use capture::live::CutFrames;
+use capture::live::{ANY, CutFrames};
 
 use super::app_plan::AppPlan;
 use super::plan::Plan;
@@ -39,6 +39,16 @@ impl Plan {
             return refuse("a [[rule]] that keeps packets", why);
         }
         let input = &self.input;
+        // The log refuses them as well, but only once they are open.
+        let interfaces = &input.interface;
+        if interfaces.len() > 1 || interfaces.iter().any(|one| one == ANY) {
+            return Err(format!(
+                "[{name}] offload with [input] interface {}: wanted one interface by its name, as \
+                 verdicts are lost where packets of several are merged; try a run for each, or no \
+                 offload",
+                interfaces.join(", ")
+            ));
+        }
         let of_frames = [
             ("filter", input.filter.is_some()),
             ("snaplen", input.snaplen.is_some()),

@@ -38,6 +38,6 @@ pub use jailed::{Jail, change_user, check_user};
 pub use outputs::OutputSettings;
 pub use places::RunFolder;
 pub use plan::{AppPlan, NO_FILE, Plan, RunSettings, open_alone, read};
-pub use reload::Reload;
+pub use reload::{Readings, Reload};
 pub use session::{Again, Doors, RunError, Session, SessionOutcome};
 pub use spare::spare;

@@ -40,7 +40,7 @@ pub(super) fn open_rows(
     RowsWriter::to_file(output.format, schema, file)
 }
 
-/// Waits until all rows are written; the first that failed is why the run did.
+/// Waits until all rows are written; the first that could not be is why the run failed.
 pub(super) fn finish_rows(
     writers: Vec<OutletWriter>,
     failure: &mut Option<RunError>,
@@ -51,11 +51,24 @@ pub(super) fn finish_rows(
         match writer.finish() {
             Ok(0) => {}
             Ok(count) => dropped.push((name, count)),
-            // What could not be written explains what applications say.
-            Err(error) => *failure = Some(RunError::Rows(name, error)),
+            Err(error) if explains(&error, failure.as_ref()) => {
+                *failure = Some(RunError::Rows(name, error));
+            }
+            Err(_) => {}
         }
     }
     dropped
+}
+
+/// Whether rows that could not be written are why the run failed, rather than what failed before.
+/// They explain what applications say. A reader that has seen enough explains nothing: a run that
+/// failed would end as if all was well.
+fn explains(error: &RowsError, before: Option<&RunError>) -> bool {
+    match before {
+        None => true,
+        Some(RunError::Rows(_, before)) => before.is_enough() && !error.is_enough(),
+        Some(_) => !error.is_enough(),
+    }
 }
 
 /// Why an application cannot begin, in the words of settings if it is in some.
@@ -81,5 +94,27 @@ pub(super) fn wrong_rows(
         }
         (Some(_), error) if !error.is_enough() => wrong(place, name, Refusal::new(error)),
         (_, error) => RunError::Rows(name, error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn a_reader_that_has_seen_enough_hides_no_failure() {
+        let closed = || RowsError::from(Error::from(ErrorKind::BrokenPipe));
+        let full = || RowsError::from(Error::from(ErrorKind::StorageFull));
+        let rows = |error| RunError::Rows("flows", error);
+        let application = RunError::Application("packetlog", Refusal::new("its disk is full"));
+        assert!(explains(&closed(), None) && explains(&full(), None));
+        assert!(explains(&full(), Some(&rows(closed()))));
+        assert!(explains(&full(), Some(&application)));
+        assert!(!explains(&full(), Some(&rows(full()))), "the first is the one to report");
+        assert!(!explains(&closed(), Some(&rows(full()))));
+        assert!(!explains(&closed(), Some(&rows(closed()))));
+        assert!(!explains(&closed(), Some(&application)));
     }
 }

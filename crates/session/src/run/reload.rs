@@ -1,5 +1,7 @@
 //! Settings that are reloaded during a run.
 
+use std::sync::mpsc::{self, Receiver, Sender};
+
 use engine::flow::pass::LabelKind;
 use toml::{Table, Value};
 
@@ -113,6 +115,44 @@ impl Reload {
     }
 }
 
+/// Settings that are read again, each time on another thread. One that was begun before those in
+/// force is out of date, whichever of them was read first.
+pub struct Readings<T> {
+    to: Sender<(u64, T)>,
+    from: Receiver<(u64, T)>,
+    begun: u64,
+    taken: u64,
+}
+
+impl<T> Default for Readings<T> {
+    fn default() -> Self {
+        let (to, from) = mpsc::channel();
+        Self { to, from, begun: 0, taken: 0 }
+    }
+}
+
+impl<T> Readings<T> {
+    /// Begins one: where to hand in what was read.
+    pub fn begin(&mut self) -> impl FnOnce(T) + use<T> {
+        self.begun += 1;
+        let (number, to) = (self.begun, self.to.clone());
+        move |read| {
+            // Where no one takes it any more, the run is over.
+            let _ = to.send((number, read));
+        }
+    }
+
+    /// The latest that was read, unless a later one was taken before.
+    pub fn take(&mut self) -> Option<T> {
+        let (number, read) = self.from.try_iter().max_by_key(|(number, _)| *number)?;
+        if number <= self.taken {
+            return None;
+        }
+        self.taken = number;
+        Some(read)
+    }
+}
+
 /// A table, or several of a name, but for the model.
 fn without_model(tables: &Table, name: &str) -> Option<Value> {
     let mut value = tables.get(name).cloned()?;
@@ -134,4 +174,25 @@ fn changed(before: &Table, after: &Table) -> Vec<String> {
     names.dedup();
     names.retain(|name| before.get(name) != after.get(name));
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_that_was_begun_earlier_is_not_taken_later() {
+        let mut readings = Readings::default();
+        let (first, second, third) = (readings.begin(), readings.begin(), readings.begin());
+        assert_eq!(readings.take(), None);
+        second("second");
+        assert_eq!(readings.take(), Some("second"));
+        first("first");
+        assert_eq!(readings.take(), None);
+        let fourth = readings.begin();
+        fourth("fourth");
+        third("third");
+        assert_eq!(readings.take(), Some("fourth"));
+        assert_eq!(readings.take(), None);
+    }
 }

@@ -136,6 +136,9 @@ impl LiveCounts {
         all: Vec<Whose>,
         supervision: &Supervision,
     ) -> Self {
+        if inputs.interface.is_some() {
+            store.allow_epochs();
+        }
         count_process(&store);
         supervision.count(&store, &all);
         let reading = Reading::count(&store, Arc::clone(&inputs.options.progress));

@@ -14,6 +14,10 @@ use crate::table::RowChunk;
 /// Groups at most; rows of later ones are counted as left out.
 const GROUP_COUNT_MAX: usize = 200_000;
 
+/// Values of all groups at most, of keys and sums, which take some 100 bytes each: a query of many
+/// columns has fewer groups, as otherwise one request could ask for gigabytes.
+const VALUE_COUNT_MAX: usize = 8 * GROUP_COUNT_MAX;
+
 /// Rows from which on two threads sum up.
 const ROWS_PER_THREAD: usize = 200_000;
 
@@ -160,7 +164,7 @@ impl Sum {
 }
 
 /// The groups of two halves; those beyond the limit are left out.
-fn together(one: (Sums, u64), other: (Sums, u64)) -> (Sums, u64) {
+fn together(one: (Sums, u64), other: (Sums, u64), group_count_max: usize) -> (Sums, u64) {
     let ((mut groups, mut left_out), (more, also_left_out)) = (one, other);
     left_out += also_left_out;
     for (key, (row_count, sums)) in more {
@@ -172,7 +176,7 @@ fn together(one: (Sums, u64), other: (Sums, u64)) -> (Sums, u64) {
                     sum.join(added);
                 }
             }
-            None if group_count >= GROUP_COUNT_MAX => left_out += row_count,
+            None if group_count >= group_count_max => left_out += row_count,
             None => {
                 groups.insert(key, (row_count, sums));
             }
@@ -289,6 +293,11 @@ impl GroupsQuery {
         Ok((by, is_descending))
     }
 
+    fn group_count_max(&self) -> usize {
+        let of_group = (self.by.len() + self.aggregates.len()).max(1);
+        GROUP_COUNT_MAX.min(VALUE_COUNT_MAX / of_group)
+    }
+
     /// Finds them.
     #[must_use]
     pub fn run(&self, chunks: &[RowChunk], schema: Schema) -> Groups {
@@ -309,7 +318,7 @@ impl GroupsQuery {
                 };
                 (one.unwrap_or_else(|chunks| self.sums(chunks, schema)), other)
             });
-            together(one, other)
+            together(one, other, self.group_count_max())
         };
         let matched = groups.len();
         let mut rows: Vec<_> = groups.into_iter().map(|(key, sums)| self.row(key, &sums)).collect();
@@ -321,6 +330,7 @@ impl GroupsQuery {
     fn sums(&self, chunks: &[RowChunk], schema: Schema) -> (Sums, u64) {
         let time = time_column(schema);
         let (mut groups, mut left_out) = (Sums::new(), 0);
+        let group_count_max = self.group_count_max();
         let mut key: Vec<Key> = Vec::new();
         for columns in chunks.iter().map(RowChunk::columns) {
             for row in 0..columns.row_count() {
@@ -333,7 +343,7 @@ impl GroupsQuery {
                 // Most rows are of a group that there is, for which no key has to be made.
                 let (row_count, sums) = match groups.get_mut(key.as_slice()) {
                     Some(group) => group,
-                    None if group_count >= GROUP_COUNT_MAX => {
+                    None if group_count >= group_count_max => {
                         left_out += 1;
                         continue;
                     }
@@ -376,5 +386,39 @@ impl GroupsQuery {
         };
         let order = if is_descending { order.reverse() } else { order };
         order.then_with(|| one.key.cmp(&other.key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::columns::{Field, Kind, Value};
+
+    use super::*;
+
+    const SCHEMA: Schema = &[Field::new("port", Kind::U64, "")];
+
+    #[test]
+    fn many_columns_leave_room_for_fewer_groups() {
+        let mut rows = Columns::new(SCHEMA);
+        for port in 0..60_000 {
+            rows.push_row(&[Value::U64(port)]).unwrap();
+        }
+        let chunks = [RowChunk::own(rows)];
+        let port = Measure::column(SCHEMA, 0);
+        let groups = |aggregate_count: usize| {
+            let query = GroupsQuery {
+                filter: Filter::all(),
+                range: TimeRange::default(),
+                by: vec![port.clone()],
+                aggregates: vec![(Aggregate::Sum, port.clone()); aggregate_count],
+                order: (OrderBy::Rows, true),
+                offset: 0,
+                limit: 1,
+            };
+            let found = query.run(&chunks, SCHEMA);
+            (found.matched, found.left_out)
+        };
+        assert_eq!(groups(7), (60_000, 0));
+        assert_eq!(groups(63), (25_000, 35_000));
     }
 }

@@ -10,6 +10,9 @@ use super::measure::Measure;
 use super::span::{TimeRange, time_column};
 use crate::table::{RowChunk, View};
 
+/// Columns that an order may name: rows that are equal in all of them are compared in each.
+const ORDER_LEN_MAX: usize = 8;
+
 /// The order of rows: a column, and whether the largest come first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Order {
@@ -20,12 +23,18 @@ pub struct Order {
 }
 
 impl Order {
-    /// Reads `-bytes,first_ns`: columns, those with `-` the largest first.
+    /// Reads `-bytes,first_ns`: columns, those with `-` the largest first; 8 of them at most.
     ///
     /// # Errors
     /// [`QueryError`] names the columns that there are.
     pub fn read(text: &str, schema: Schema) -> Result<Vec<Self>, QueryError> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let count = parts.clone().count();
+        if count > ORDER_LEN_MAX {
+            return Err(QueryError(format!(
+                "sort: {count} columns; wanted: {ORDER_LEN_MAX} at most"
+            )));
+        }
         let one = |part: &str| {
             let (name, is_descending) =
                 part.strip_prefix('-').map_or((part, false), |name| (name, true));
@@ -91,11 +100,11 @@ impl RowsQuery {
                 held.map_or(Cell::Null, |held| measure.cell(held.columns(), row as usize))
             };
             let compare = |one: &(u32, u32), other: &(u32, u32)| {
-                let by = self.order.iter().map(|order| {
+                let mut by = self.order.iter().map(|order| {
                     let (a, b) = (of(one, &order.measure), of(other, &order.measure));
                     order.compare(&a, &b)
                 });
-                by.fold(Ordering::Equal, Ordering::then).then(one.cmp(other))
+                by.find(|order| order.is_ne()).unwrap_or_else(|| one.cmp(other))
             };
             // Of many rows few are wanted: those are put apart before they are put in order.
             if wanted < found.len() && wanted > 0 {

@@ -2,7 +2,7 @@
 
 use cca::flight::{FlightMissingReason, FlightPeriod, FlightTap, Heaviest};
 use cca::model::{ControlVerdict, Reads};
-use cca::{FlowWay, Period};
+use cca::{FlowWay, Period, trained};
 use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use packet::SlotClock;
 
@@ -79,8 +79,9 @@ pub const SCHEMA: Schema = &[
     ),
 ];
 
-/// What a flow runs, told by the longest interval that ends with the period and for which what it
-/// has in flight is known.
+/// What a flow runs, inferred from the longest interval that ends with the period, for which what
+/// it has in flight is known, and which holds nothing of its connection's beginning: that was in no
+/// training, where a network answers all the same.
 fn name(
     namer: &mut Namer,
     tap: &mut FlightTap,
@@ -92,7 +93,9 @@ fn name(
         Some(rows) => tap.row_slots(way, period.end(), rows)?,
         None => 1,
     };
-    let len = namer.model.longest(tap.known_slots(way, period) / row_slots)?;
+    let (known, began) = tap.known_slots(way, period);
+    let settled = trained::settled(namer.model.clock(), known, began);
+    let len = namer.model.longest(settled / row_slots)?;
     let slots = len.saturating_mul(row_slots);
     let start = period.end().saturating_sub_unsigned(slots as u64);
     let rows = tap.fill(way, Period { start, len }, row_slots, inputs).ok()?;

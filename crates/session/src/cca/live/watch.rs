@@ -172,6 +172,7 @@ impl Watch {
             self.count()?;
             let brought = told.flows.iter().map(|flow| (flow.way, flow.ingress_bytes)).collect();
             self.choose(brought)?;
+            self.pair.advance(clock.start(period.end()));
             self.pair.forget_old();
             let behind = clock.slot(self.time()?).div_euclid(len).saturating_mul(len);
             // Periods that whoever takes rows had no time for are left out, not queued.

@@ -1,0 +1,111 @@
+"""What a task over Ray refuses, tried without Ray: captures and models that are not the plan's."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import DEMO, ROOT
+from wirelens import _wirelens
+from wirelens.errors import ModelError, OutputExistsError
+from wirelens.ray import asking, tasks
+from wirelens.ray.parts import Folder, Rows
+from wirelens.ray.sets import sets_of
+from wirelens.ray.tasks import Task
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return shutil.copytree(ROOT / "models/services", tmp_path / "services")
+
+
+def task_of(model: Path, part: Path) -> Task:
+    (captures,) = sets_of(DEMO)
+    return Task(
+        question="classify_flows",
+        arguments={"model": str(model), "seed": 1},
+        captures=captures,
+        source=captures.source,
+        share=None,
+        threads=1,
+        part=str(part),
+        version=_wirelens.__version__,
+        model_sha256=tasks.model_hash(str(model)),
+    )
+
+
+def test_a_task_refuses_a_model_that_was_replaced(model: Path, tmp_path: Path) -> None:
+    task = task_of(model, tmp_path / "rows/part.parquet")
+    assert tasks.run(task).rows > 0
+    cascade = model / "cascade.json"
+    cascade.write_bytes(cascade.read_bytes() + b"\n")
+    again = replace(task, part=str(tmp_path / "rows/other.parquet"))
+    with pytest.raises(ModelError, match="another model than when the run began"):
+        tasks.run(again)
+    cascade.unlink()
+    with pytest.raises(ModelError, match="on every machine"):
+        tasks.run(again)
+    assert not Path(again.part).exists()
+
+
+def test_rows_of_a_model_that_is_replaced_meanwhile_are_removed(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = task_of(model, tmp_path / "part.parquet")
+    ask = tasks._ask
+
+    def replaced(one: Task) -> Any:
+        found = ask(one)
+        (model / "cascade.json").write_bytes(b"{}")
+        return found
+
+    monkeypatch.setattr(tasks, "_ask", replaced)
+    with pytest.raises(ModelError, match="another model"):
+        tasks.run(task)
+    assert not Path(task.part).exists()
+
+
+def test_a_run_is_not_resumed_with_another_model_or_egress_capture(tmp_path: Path) -> None:
+    tap = tmp_path / "egress.pcapng"
+    shutil.copy(DEMO, tap)
+
+    def about(sha256: str | None) -> dict[str, Any]:
+        captures = sets_of(DEMO)[0].with_egress([str(tap)])
+        return asking._about("latency", {"egress": [str(tap)]}, [captures], sha256)
+
+    Folder(tmp_path / "rows", False, False).path.mkdir()
+    Folder(tmp_path / "rows", False, False).begin(about("a"), {})
+    Folder(tmp_path / "rows", True, False).begin(about("a"), {})
+    with pytest.raises(OutputExistsError, match="differs from its run: model;"):
+        Folder(tmp_path / "rows", True, False).begin(about("b"), {})
+    with tap.open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(OutputExistsError, match="differs from its run: egress captures;"):
+        Folder(tmp_path / "rows", True, False).begin(about("a"), {})
+
+
+def test_models_of_folders_are_absolute_and_those_that_ship_have_names(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(model.parent)
+    for given, wanted in (("services", "services"), ("./services", str(model)),
+                          (Path("services"), str(model))):  # fmt: skip
+        asked: dict[str, Any] = {"model": given}
+        asking._make_absolute(asked)
+        assert asked["model"] == wanted
+    assert tasks.model_hash("services") is None
+    assert tasks.model_hash(Path("services")) == tasks.model_hash(str(model))
+    assert len(tasks.model_hash(str(model)) or "") == 64
+
+
+def test_captures_that_cannot_be_read_are_damages(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(names: list[str]) -> tuple[list[Path], list[str]]:
+        return [Path(name) for name in names], ["folder/b.pcap: Permission denied"]
+
+    monkeypatch.setattr(_wirelens, "found_captures", find, raising=False)
+    (captures,) = sets_of(DEMO)
+    assert captures.refused == ("folder/b.pcap: Permission denied",)
+    assert len(captures.captures) == 1
+    captures.check()
+    assert Rows(Path("rows"), [], captures.refused).damages == ["folder/b.pcap: Permission denied"]
