@@ -9,7 +9,7 @@ import captures
 import pyarrow
 import pytest
 from command import DEMO
-from wirelens import DamagedCaptureWarning, _wirelens, compat
+from wirelens import DamagedCaptureWarning, compat
 from wirelens.classify import copies, dataset
 from wirelens.classify.labels import FlowLabel, LabelTable, flow_key
 from wirelens.classify.recipe import Recipe
@@ -130,12 +130,15 @@ def test_a_long_flow_meets_a_later_one_beyond_shorter_ones() -> None:
     assert list(copies.meetings(timeless, IDLE_NS)) == []
 
 
-def test_captures_that_cannot_be_read_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    def find(names: list[str]) -> tuple[list[Path], list[str]]:
-        return [Path(name) for name in names], ["folder/b.pcap: Permission denied"]
-
-    monkeypatch.setattr(_wirelens, "found_captures", find, raising=False)
-    assert found_captures([DEMO]) == ([str(DEMO)], ["folder/b.pcap: Permission denied"])
-    with pytest.warns(DamagedCaptureWarning, match="b.pcap: Permission denied") as caught:
-        assert dataset.captures_of([DEMO]) == [DEMO]
+def test_captures_that_cannot_be_read_are_warned_of(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    shutil.copy(DEMO, folder / "a.pcapng")
+    # The magic of pcap, and a version that there is none of.
+    (folder / "b.pcap").write_bytes(bytes.fromhex("d4c3b2a1 63000000") + bytes(16))
+    captures, refused = found_captures([folder])
+    assert captures == [str(folder / "a.pcapng")]
+    assert len(refused) == 1 and "b.pcap" in refused[0]
+    with pytest.warns(DamagedCaptureWarning, match="b.pcap") as caught:
+        assert dataset.captures_of([folder]) == [folder / "a.pcapng"]
     assert caught[0].filename == __file__

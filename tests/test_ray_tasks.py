@@ -99,13 +99,15 @@ def test_models_of_folders_are_absolute_and_those_that_ship_have_names(
     assert len(tasks.model_hash(str(model)) or "") == 64
 
 
-def test_captures_that_cannot_be_read_are_damages(monkeypatch: pytest.MonkeyPatch) -> None:
-    def find(names: list[str]) -> tuple[list[Path], list[str]]:
-        return [Path(name) for name in names], ["folder/b.pcap: Permission denied"]
-
-    monkeypatch.setattr(_wirelens, "found_captures", find, raising=False)
-    (captures,) = sets_of(DEMO)
-    assert captures.refused == ("folder/b.pcap: Permission denied",)
+def test_captures_that_cannot_be_read_are_damages(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    shutil.copy(DEMO, folder / "a.pcapng")
+    # The magic of pcap, and a version that there is none of.
+    (folder / "b.pcap").write_bytes(bytes.fromhex("d4c3b2a1 63000000") + bytes(16))
+    (captures,) = sets_of(folder)
+    (refused,) = captures.refused
+    assert "b.pcap" in refused
     assert len(captures.captures) == 1
     captures.check()
-    assert Rows(Path("rows"), [], captures.refused).damages == ["folder/b.pcap: Permission denied"]
+    assert Rows(Path("rows"), [], captures.refused).damages == [refused]

@@ -15,7 +15,6 @@ __all__ = [
     "Run",
     "WindowRows",
     "__version__",
-    "captures",
     "classify_flows",
     "declared_columns",
     "evidence_words",
@@ -26,6 +25,7 @@ __all__ = [
     "flight_windows",
     "flow_schema",
     "flows",
+    "found_captures",
     "header_columns",
     "judgements",
     "latency",
@@ -303,7 +303,9 @@ class WindowRows:
     def numbers(self) -> bytes: ...
     def bits(self, columns: Sequence[str]) -> bytes: ...
 
-def captures(names: Sequence[str | os.PathLike[str]]) -> list[os.PathLike[str]]: ...
+def found_captures(
+    names: Sequence[str | os.PathLike[str]],
+) -> tuple[list[os.PathLike[str]], list[str]]: ...
 def first_packets(
     inputs: InputOptions, features: FeatureOptions, options: FirstOptions
 ) -> Reader: ...

@@ -10,10 +10,8 @@ from wirelens.errors import DamagedCaptureWarning
 
 def found_captures(names: Sequence[str | os.PathLike[str]]) -> tuple[list[str], list[str]]:
     """Captures by path, and why others in folders are left out, a line each."""
-    # An extension that was built before it reports nothing of the latter.
-    find = getattr(_wirelens, "found_captures", None)
-    captures, refused = (_wirelens.captures(names), []) if find is None else find(names)
-    return [os.fspath(path) for path in captures], list(refused)
+    captures, refused = _wirelens.found_captures(names)
+    return [os.fspath(path) for path in captures], refused
 
 
 def readable_captures(names: Sequence[str | os.PathLike[str]], stacklevel: int) -> list[str]:

@@ -194,7 +194,7 @@ mod tests {
         Timestamp::from_parts(seconds, 0)
     }
 
-    /// A table after a row of each time was looked at.
+    /// A table after a row of each time was inspected.
     fn looked_at(store: &Store, is_live: bool, seconds: &[i64]) -> Source {
         let table = store.add("flows", "", SCHEMA, TableLimits::default());
         let settings = toml::from_str("name = 'rule'\ntable = 'flows'").unwrap();

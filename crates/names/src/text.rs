@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 pub const NAME_LEN_MAX: usize = 255;
 
 /// Appends bytes of a name in lower case. Letters, digits and visible ASCII of any script stay;
-/// other characters become `\u{…}`, as does a sign of arithmetic at the beginning, and bytes that are
-/// no UTF-8 `\x…`.
+/// other characters become `\u{…}`, as does a sign of arithmetic at the beginning, and bytes that
+/// are no UTF-8 `\x…`.
 pub fn push(text: &mut String, bytes: &[u8]) {
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {

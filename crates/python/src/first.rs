@@ -147,19 +147,23 @@ pub(crate) fn flow_schema(features: FeatureOptions) -> PyResult<(String, String)
     Ok((schema.hash(), schema.text()))
 }
 
-/// The captures that these names come to, folders looked through.
+/// The captures that these names come to, folders looked through; and why others in folders are
+/// left out, a line each.
 #[pyfunction]
-pub(crate) fn captures(py: Python<'_>, names: Vec<PathBuf>) -> PyResult<Vec<PathBuf>> {
+pub(crate) fn found_captures(
+    py: Python<'_>,
+    names: Vec<PathBuf>,
+) -> PyResult<(Vec<PathBuf>, Vec<String>)> {
     let found = py.detach(|| {
         let request = InputRequest { names, ..InputRequest::default() };
         Inputs::find(&request, true, Arc::default())
     });
-    let inputs = found.map_err(Refusal::from)?.resolved.inputs;
+    let resolved = found.map_err(Refusal::from)?.resolved;
     let path = |input| match input {
         capture::Input::Stdin => PathBuf::from("-"),
         capture::Input::File(path) => path,
     };
-    Ok(inputs.into_iter().map(path).collect())
+    Ok((resolved.inputs.into_iter().map(path).collect(), resolved.refused))
 }
 
 /// Starts following flows, capture by capture; each capture has flows of its own.

@@ -48,7 +48,7 @@ mod _wirelens {
     #[pymodule_export]
     use crate::evidence::{evidence_words, name_evidence};
     #[pymodule_export]
-    use crate::first::{FirstRows, captures, first_packets, flow_schema};
+    use crate::first::{FirstRows, first_packets, flow_schema, found_captures};
     #[pymodule_export]
     use crate::flows::flows;
     #[pymodule_export]

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar
 
 from wirelens import _wirelens
+from wirelens.found import readable_captures
 from wirelens.questions import Duration, Source, _duration, _inputs
 from wirelens.results import warn_of
 
@@ -160,7 +161,7 @@ def read_slots(
 ) -> list[dict[FlowWay, Flow]]:
     """Of each capture its flows, as `read` cuts them and `kind` holds them."""
     asked = _inputs(captures, filter, None, True, None, None)
-    found = _wirelens.captures(asked["names"])
+    found = readable_captures(asked["names"], stacklevel=4)
     reader = read({**asked, "names": found}, options)
     taps: list[dict[FlowWay, Flow]] = [{} for _ in found]
     try:

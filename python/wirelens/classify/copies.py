@@ -71,7 +71,7 @@ def hashes_of(captures: Sequence[Path], files: Array) -> dict[int, CaptureHash]:
 
 
 def opaque_message(captures: Sequence[Path], hashes: dict[int, CaptureHash]) -> list[str]:
-    """Captures that are compared as they are stored, for want of a package, in a sentence."""
+    """Captures that are compared as they are stored, as a package is missing, in a sentence."""
     opaque = [captures[file] for file, one in hashes.items() if one.is_opaque]
     if not opaque:
         return []

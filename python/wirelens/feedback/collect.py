@@ -1,13 +1,12 @@
 """Collects the flows that are most worth a label, and writes them into a folder."""
 
 import contextlib
-import os
 import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wirelens import _wirelens, written
+from wirelens import written
 from wirelens.errors import CaptureWarning, OptionError, OutputExistsError
 from wirelens.feedback import card, excerpt
 from wirelens.feedback.choice import Candidates
@@ -16,6 +15,7 @@ from wirelens.feedback.model import ModelNeeds, read_needs
 from wirelens.feedback.request import FULL, Request
 from wirelens.feedback.table import sources_of, table
 from wirelens.feedback.verdicts import Reading, Verdict, of_captures, of_tables
+from wirelens.found import readable_captures
 from wirelens.learn.progress import Progress
 
 TABLE_FILE, CARD_FILE, PACKETS_FILE = "flows.tsv", "feedback.md", "flows.pcapng"
@@ -63,7 +63,7 @@ def _captures(request: Request) -> list[str]:
     """The captures that are read."""
     if not request.read:
         return []
-    return [os.fspath(path) for path in _wirelens.captures([str(path) for path in request.read])]
+    return readable_captures(request.read, stacklevel=2)
 
 
 def check_free(folder: Path, force: bool) -> None:

@@ -3,11 +3,11 @@
 `PacketModel` scores snapshots that are there; `judgements` reads captures.
 """
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from wirelens import _wirelens
+from wirelens.found import readable_captures
 from wirelens.questions import Path, Source, _inputs
 from wirelens.results import warn_of
 
@@ -132,11 +132,11 @@ def judgements(
         At the end, if a capture cannot be read to its end.
     """
     inputs = _inputs(source, filter, None, True, count, snaplen)
-    found = _wirelens.captures(inputs["names"])
+    found = readable_captures(inputs["names"], stacklevel=2)
     reader = _wirelens.judgements({**inputs, "names": found}, model, seed, calibration)
     try:
         for batch in reader:
-            yield JudgedBatch(batch, [os.fspath(path) for path in found])
+            yield JudgedBatch(batch, found)
         warn_of(reader, stacklevel=2)
     finally:
         reader.close()

@@ -12,12 +12,12 @@ differ. `docs/specs/packetlog-features.md` defines each column.
 """
 
 import dataclasses
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from wirelens import _wirelens
+from wirelens.found import readable_captures
 from wirelens.questions import Duration, Source, _duration, _inputs
 from wirelens.results import warn_of
 
@@ -198,10 +198,9 @@ def snapshots(
     options = options or SnapshotOptions()
     names = list(options.columns() if columns is None else columns)
     inputs = _inputs(source, filter, None, True, count, snaplen)
-    found = _wirelens.captures(inputs["names"])
-    files = [os.fspath(path) for path in found]
+    files = readable_captures(inputs["names"], stacklevel=2)
     asked = options._options()
-    reader = _wirelens.snapshots({**inputs, "names": found}, asked, names, seed)
+    reader = _wirelens.snapshots({**inputs, "names": files}, asked, names, seed)
     try:
         for batch in reader:
             yield SnapshotBatch(batch, names, files)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy
 
-from wirelens import _wirelens
 from wirelens.errors import OptionError
+from wirelens.found import readable_captures
 from wirelens.learn import sealing
 from wirelens.learn.metrics import Array
 from wirelens.questions import packets
@@ -119,7 +119,7 @@ def _captures_at(place: Path) -> list[Capture]:
 def _benign_at(place: Path) -> list[Capture]:
     if (place / _MANIFEST).is_file():
         return [replace(capture, label=BENIGN) for capture in _listed(place)]
-    paths = [Path(path) for path in _wirelens.captures([place])]
+    paths = [Path(path) for path in readable_captures([place], stacklevel=2)]
     names = [str(path.relative_to(place)) if path != place else path.name for path in paths]
     return [Capture(path, name, name, "file") for path, name in zip(paths, names, strict=True)]
 

@@ -22,7 +22,6 @@ use session::Host;
 use session::application::Site;
 use session::host::machine_name;
 use session::outlet::RowsError;
-use session::packetlog::search::LogSearch;
 use session::page::PageSettings;
 use session::published::NatsSettings;
 use session::reading::{Inputs, OpenSources};
@@ -33,6 +32,7 @@ use session::run::{
 use session::stored::HistorySettings;
 use session::toml_text::{Mistake, settings_text};
 use store::Store;
+use store::packets::PacketLog;
 
 use crate::asked;
 use crate::clock::{self, CLOCK};
@@ -217,7 +217,7 @@ struct Beside {
     page: Option<PageSettings>,
     history: Option<HistorySettings>,
     nats: Option<NatsSettings>,
-    log: Option<LogSearch>,
+    log: Option<Arc<dyn PacketLog>>,
     alerts: alerts::Settings,
     lists: Option<Arc<alerts::Lists>>,
 }

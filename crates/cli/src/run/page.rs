@@ -8,7 +8,6 @@ use engine::run::Control;
 use history::History;
 use server::{Certificate, CountPackets, Facts, Mode, Options, Server, ServerError};
 use session::host::machine_name;
-use session::packetlog::search::LogSearch;
 use session::page::PageSettings;
 use session::reading::Inputs;
 use store::Store;
@@ -33,14 +32,13 @@ pub(crate) fn begin(
     settings: &PageSettings,
     store: &Arc<Store>,
     facts: Facts,
-    (log, history): (Option<LogSearch>, Option<Arc<History>>),
+    (packet_log, history): (Option<Arc<dyn PacketLog>>, Option<Arc<History>>),
     tell: fn(&str),
 ) -> Result<Server, Failure> {
     let token = settings.token().map_err(Failure::usage)?;
     let machine = machine_name();
     let files = settings.certificate.clone().zip(settings.key.clone());
     let certificate = Certificate::of(files, settings.listen, &machine);
-    let packet_log = log.map(|log| -> Arc<dyn PacketLog> { Arc::new(log) });
     let facts = Facts { history, packet_log, ..facts };
     let options = Options { listen: settings.listen, token, certificate };
     let server = Server::begin(options, store.clone(), facts)?;

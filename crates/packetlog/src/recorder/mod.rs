@@ -60,7 +60,7 @@ use crate::reasons::Reason;
 use crate::section::class_label;
 use chunk::Chunk;
 use head::{Head, nameless};
-use writer::{FILE_SHARE, Message, Writer, WriterContext};
+use writer::{Message, Writer, WriterContext};
 
 /// Classes a recorder knows: their rows fit a trailer.
 const CLASS_COUNT_MAX: usize = 800;
@@ -183,7 +183,7 @@ impl Recorder {
         priorities.sort_unstable();
         priorities.dedup();
         options.chunk_count = options.chunk_count.max(2 * priorities.len() + 2).min(4096);
-        options.chunk_len = chunk_len(&options, priorities.len(), classes.len());
+        options.fit_chunks(priorities.len(), Trailer::len(classes.len() + 2));
         let place = |priority| priorities.iter().position(|&known| known == priority).unwrap_or(0);
         let mut stream_of: Vec<usize> = classes.iter().map(|class| place(class.priority)).collect();
         // What no class explains is as dear as the dearest.
@@ -597,18 +597,6 @@ fn comment(scratch: &mut Vec<u8>, text: &str) {
     scratch.extend_from_slice(&(text.len() as u16).to_le_bytes());
     scratch.extend_from_slice(text);
     scratch.resize(scratch.len().next_multiple_of(4), 0);
-}
-
-/// Bytes of a chunk, fewer than asked for in a log so small that full ones would not find room next
-/// to those of other priorities: each of these may use an eighth of the log at least.
-fn chunk_len(options: &RecorderOptions, priorities: usize, classes: usize) -> usize {
-    let Some(max) = options.keep_bytes_max else { return options.chunk_len };
-    let others = priorities.saturating_sub(1).max(1) as u64;
-    // With what belongs to it in the index.
-    let share = max / FILE_SHARE / others / 5 * 4;
-    let share = usize::try_from(share).unwrap_or(usize::MAX) / ALIGNMENT * ALIGNMENT;
-    let least = RecorderOptions::CHUNK_LEN.0.max(8 * Trailer::len(classes + 2));
-    options.chunk_len.min(share.max(least.next_multiple_of(ALIGNMENT)))
 }
 
 fn check(options: &RecorderOptions, classes: &[ClassInfo]) -> Result<(), RecorderError> {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use packet::Span;
 
+use super::writer::FILE_SHARE;
+use crate::index::ALIGNMENT;
 use crate::own::{Access, boot_id};
 use crate::reasons::ColumnNames;
 
@@ -107,6 +109,18 @@ pub struct RecorderOptions {
 impl RecorderOptions {
     /// Least and largest [`RecorderOptions::chunk_len`].
     pub const CHUNK_LEN: (usize, usize) = (64 << 10, 16 << 20);
+
+    /// Makes chunks smaller in a log so small that full ones would not find room next to those of
+    /// other priorities: each of these may use an eighth of the log at least. A trailer has room.
+    pub(super) fn fit_chunks(&mut self, priorities: usize, trailer_len: usize) {
+        let Some(max) = self.keep_bytes_max else { return };
+        let others = priorities.saturating_sub(1).max(1) as u64;
+        // With what belongs to it in the index.
+        let share = max / FILE_SHARE / others / 5 * 4;
+        let share = usize::try_from(share).unwrap_or(usize::MAX) / ALIGNMENT * ALIGNMENT;
+        let least = Self::CHUNK_LEN.0.max(8 * trailer_len).next_multiple_of(ALIGNMENT);
+        self.chunk_len = self.chunk_len.min(share.max(least));
+    }
 
     /// Defaults, for files in `folder`.
     #[must_use]

@@ -131,7 +131,7 @@ impl Writer {
     }
 
     /// Deletes the oldest closed file of the lowest priority, at most that of the series `index`.
-    pub(super) fn overwrite_one(&mut self, index: usize) -> bool {
+    fn overwrite_one(&mut self, index: usize) -> bool {
         self.overwrite_beyond(index, 0)
     }
 
@@ -153,7 +153,7 @@ impl Writer {
     /// Closes the open file of the lowest priority, at most that of the series `index`, and deletes
     /// it: else a class that never has a closed file would keep its oldest packets and lose all new
     /// ones.
-    pub(super) fn overwrite_open(&mut self, index: usize) -> bool {
+    fn overwrite_open(&mut self, index: usize) -> bool {
         let before = self.log_bytes();
         let mut up_to = self.series.iter().take(index.saturating_add(1));
         let is_used = |series: &Series| series.open.as_ref().is_some_and(|file| file.end > 0);
@@ -162,6 +162,20 @@ impl Writer {
         self.close(lowest);
         // It may be gone already, or what was on its way to it was taken back.
         self.overwrite_one(lowest) || self.log_bytes() < before
+    }
+
+    /// Whether something was deleted that may let what failed for this cause succeed.
+    pub(super) fn frees(&mut self, index: usize, cause: Cause) -> bool {
+        cause == Cause::DiskFull
+            && self.options.when_full == WhenFull::OverwriteUnimportant
+            && self.overwrite_one(index)
+    }
+
+    /// The same with a file that is open.
+    pub(super) fn frees_open(&mut self, index: usize, cause: Cause) -> bool {
+        cause == Cause::DiskFull
+            && self.options.when_full == WhenFull::OverwriteUnimportant
+            && self.overwrite_open(index)
     }
 
     fn delete(&mut self, index: usize, file: &ClosedFile, cause: Deletion) {

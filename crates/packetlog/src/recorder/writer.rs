@@ -14,7 +14,7 @@ use super::disk::{Disk, PlainDisk, Way, WriteState};
 use super::fault::RecorderError;
 use super::files::{OpenFile, Series, delete_files};
 use super::ledger::Ledger;
-use super::options::{Clock, RecorderOptions, WhenFull};
+use super::options::{Clock, RecorderOptions};
 use super::state::RecorderState;
 use super::syncing::Syncer;
 use crate::cause::Cause;
@@ -371,20 +371,6 @@ impl Writer {
                 Some(error)
             }
         }
-    }
-
-    /// Whether something was deleted that may let what failed for this cause succeed.
-    fn frees(&mut self, index: usize, cause: Cause) -> bool {
-        cause == Cause::DiskFull
-            && self.options.when_full == WhenFull::OverwriteUnimportant
-            && self.overwrite_one(index)
-    }
-
-    /// The same with a file that is open.
-    fn frees_open(&mut self, index: usize, cause: Cause) -> bool {
-        cause == Cause::DiskFull
-            && self.options.when_full == WhenFull::OverwriteUnimportant
-            && self.overwrite_open(index)
     }
 
     /// Whether the open file is at its end: full, too long a time, spoilt, or gone.

@@ -26,6 +26,7 @@ use serde::de::DeserializeOwned;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use store::packets::PacketLog;
 
 pub use crate::refusal::Refusal;
 pub use beside::{Beside, BesideReport};
@@ -42,7 +43,6 @@ use crate::drills::Drills;
 use crate::input::InputSettings;
 use crate::outlet::{Merge, Outlet, Sharing};
 use crate::outside::Pace;
-use crate::packetlog::search::LogSearch;
 use crate::reading::InputRequest;
 use crate::summary::{SourceSummary, StageSummary};
 use crate::{Environment, Host};
@@ -116,7 +116,7 @@ pub trait Application: Send + Sized + 'static {
     }
 
     /// Its packet log, to search while it is written, if it writes one.
-    fn log_search(&self) -> Option<LogSearch> {
+    fn log_search(&self) -> Option<Arc<dyn PacketLog>> {
         None
     }
 

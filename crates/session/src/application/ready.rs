@@ -1,15 +1,16 @@
 //! Applications behind one list, whatever their settings are.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use capture::live::CutFrames;
 use engine::columns::Schema;
 use engine::flow::pass::LabelKind;
+use store::packets::PacketLog;
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::{Application, Opening, Refusal, Replacement, Site, Wants, Watchers};
-use crate::packetlog::search::LogSearch;
 use crate::toml_text::{Mistakes, fields_of, read_table};
 
 /// An application in the list.
@@ -71,7 +72,7 @@ pub trait Ready: Send {
         None
     }
     /// As [`Application::log_search`].
-    fn log_search(&self) -> Option<LogSearch> {
+    fn log_search(&self) -> Option<Arc<dyn PacketLog>> {
         None
     }
     /// As [`Application::unsteered`].
@@ -162,7 +163,7 @@ impl<A: Application> Ready for A {
         Application::log_folder(self)
     }
 
-    fn log_search(&self) -> Option<LogSearch> {
+    fn log_search(&self) -> Option<Arc<dyn PacketLog>> {
         Application::log_search(self)
     }
 

@@ -9,6 +9,7 @@ use engine::flow::pass::{FaultScope, LabelKind, LabelUse, Labels, Lens, Piece};
 use engine::group::Outcome;
 use packet::{Batch, Span, Timestamp, must};
 use serde::Deserialize;
+use store::packets::PacketLog;
 
 use super::offload::Offload;
 use super::recording::{Ask, Recording, RunOf};
@@ -183,8 +184,8 @@ impl Application for Packetlog {
         Some(&self.ask.folder)
     }
 
-    fn log_search(&self) -> Option<LogSearch> {
-        Some(LogSearch::new(self.ask.folder.clone(), self.ask.place.clone()))
+    fn log_search(&self) -> Option<Arc<dyn PacketLog>> {
+        Some(Arc::new(LogSearch::new(self.ask.folder.clone(), self.ask.place.clone())))
     }
 
     fn wants(&self) -> Wants {
