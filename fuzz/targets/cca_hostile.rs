@@ -110,7 +110,8 @@ fn told(pair: &mut Pair, period: Period, rules: Rules) -> bool {
         let flow = pair.flow(way, period, rules);
         is_told |= flow.ingress_bytes > 0;
         if let Ok(queue) = flow.queue {
-            assert!(queue.cbiq_mean <= queue.cbiq_max * 1.000_001 && queue.drops.is_finite());
+            assert!(queue.cbiq_mean <= queue.cbiq_max * 1.000_001);
+            assert!(queue.drops.is_none_or(f64::is_finite));
             // Both taps' numbers lie within half of all that there are.
             assert!(queue.cbiq_max <= 4_294_967_296.0, "{queue:?}");
             is_told |= queue.cbiq_max > 0.0;
