@@ -185,7 +185,8 @@ impl Application for Packetlog {
     }
 
     fn log_search(&self) -> Option<Arc<dyn PacketLog>> {
-        Some(Arc::new(LogSearch::new(self.ask.folder.clone(), self.ask.place.clone())))
+        let log = LogSearch::new(self.ask.folder.clone());
+        Some(Arc::new(log.with_recorder(self.ask.place.clone())))
     }
 
     fn wants(&self) -> Wants {

@@ -77,9 +77,15 @@ fn query(asked: &PacketQuery) -> Result<Query, String> {
 }
 
 impl LogSearch {
-    /// The log in a folder, and its recorder.
-    pub(super) const fn new(folder: PathBuf, recorder: RecorderPlace) -> Self {
-        Self { folder, recorder }
+    /// The log in a folder, without its recorder.
+    #[must_use]
+    pub fn new(folder: PathBuf) -> Self {
+        Self { folder, recorder: RecorderPlace::default() }
+    }
+
+    /// The same, whose recorder may be in this place.
+    pub(super) fn with_recorder(self, recorder: RecorderPlace) -> Self {
+        Self { recorder, ..self }
     }
 
     /// The latest events of the log: when, and what; none where they are kept elsewhere.
