@@ -14,6 +14,11 @@ from wirelens.errors import ModelError
 SHIPPED = Path(__file__).resolve().parent / "models"
 
 
+def is_name(model: str | os.PathLike[str]) -> bool:
+    """Whether a model that ships is meant, by its name."""
+    return isinstance(model, str) and os.sep not in model and model not in {"", ".", ".."}
+
+
 def model_folder(model: str | os.PathLike[str], marker: str, made_by: str) -> Path:
     """The folder that is meant; its kind has a file named `marker`, and `made_by` writes it.
 
@@ -22,7 +27,7 @@ def model_folder(model: str | os.PathLike[str], marker: str, made_by: str) -> Pa
     ModelError
         If no model of that name ships.
     """
-    if not isinstance(model, str) or os.sep in model or model in {"", os.curdir, os.pardir}:
+    if not is_name(model):
         return Path(model)
     folder = SHIPPED / model
     if (folder / marker).is_file():

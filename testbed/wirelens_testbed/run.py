@@ -19,7 +19,7 @@ from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.lab import Lab, remove_run, stale_runs
 from wirelens_testbed.progress import Progress
 from wirelens_testbed.relay import End, Relay
-from wirelens_testbed.scenario import draw, to_toml
+from wirelens_testbed.scenario import Table, draw, to_toml
 from wirelens_testbed.taps import Recorder, Tap
 from wirelens_testbed.truth import FlowTruth
 
@@ -28,6 +28,11 @@ SLOT_US = 1000
 REPORT_NAME = "run.json"
 # The exit status of a run that was made, and that its own checks reject.
 STATUS_REJECTED = 3
+
+
+def take_late_max_ms(table: Table) -> float:
+    """How late packets may leave a relay at the 99th percentile, as a scenario has it."""
+    return table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0)
 
 
 @dataclass(frozen=True)
@@ -87,8 +92,9 @@ class Run:
         self.facts.setdefault("taps", []).extend(reports)
         return reports
 
-    def punctual(self, late_max_us: int) -> None:
+    def punctual(self, late_max_ms: float) -> None:
         """Checks that threads were woken in time while taps recorded, where no link has a delay."""
+        late_max_us = round(late_max_ms * 1000)
         late_us = self.facts["timer"]["late_us"]["p99"]
         self.check(
             "timer: lateness", late_us < late_max_us,
@@ -101,8 +107,9 @@ class Run:
         seed = random.Random(f"{self.seed}:relay{self._relay_count}").getrandbits(32)
         return Relay(self.lab, self.wirelens, a, b, seed=seed, **delays)
 
-    def relayed(self, relay: Relay, late_max_us: int) -> dict[str, Any]:
+    def relayed(self, relay: Relay, late_max_ms: float) -> dict[str, Any]:
         """Ends a link and checks that its delays can be believed."""
+        late_max_us = round(late_max_ms * 1000)
         report = relay.stop()
         for direction in ("ab", "ba"):
             counts = report[direction]

@@ -16,7 +16,8 @@ from wirelens.ray.parts import Folder, Rows
 from wirelens.ray.planning import Division
 from wirelens.ray.running import Cluster, Progress
 from wirelens.ray.sets import CaptureSet, Paths, sets_of
-from wirelens.ray.tasks import Report, Task, is_shipped, model_hash
+from wirelens.ray.tasks import Report, Task, model_hash
+from wirelens.shipped import is_name
 
 _RETRIES = 3
 
@@ -97,7 +98,7 @@ def ask(
 
 def _make_absolute(asked: dict[str, Any]) -> None:
     """Workers have folders of their own to start from."""
-    if asked.get("model") is not None and not is_shipped(asked["model"]):
+    if asked.get("model") is not None and not is_name(asked["model"]):
         asked["model"] = os.path.abspath(asked["model"])
     if asked.get("hash_names") is not None:
         asked["hash_names"] = os.path.abspath(asked["hash_names"])

@@ -28,6 +28,7 @@ from wirelens.errors import (
 from wirelens.questions import Source
 from wirelens.ray.sets import CaptureSet
 from wirelens.results import Stream
+from wirelens.shipped import is_name
 from wirelens.written import data
 
 # Exit status of the command: rows are complete, but a capture ends early.
@@ -139,11 +140,6 @@ def run(task: Task) -> Report:
     return report
 
 
-def is_shipped(model: str | os.PathLike[str]) -> bool:
-    """Whether a model is meant that ships, by its name, as `wirelens.shipped` says."""
-    return isinstance(model, str) and os.sep not in model and model not in ("", ".", "..")
-
-
 def model_hash(model: str | os.PathLike[str] | None) -> str | None:
     """SHA-256 of `cascade.json` of a model in a folder; none where it ships.
 
@@ -152,7 +148,7 @@ def model_hash(model: str | os.PathLike[str] | None) -> str | None:
     ModelError
         If it cannot be read.
     """
-    if model is None or is_shipped(model):
+    if model is None or is_name(model):
         return None
     place = Path(model, _MODEL_FILE)
     try:

@@ -67,7 +67,7 @@ def perform(plan: Plan, run: Run) -> None:
         end_ns = time.time_ns()
         lab.stop(*browsers)
     run.note(queue_drops=link.queue_drops())
-    run.relayed(link.relay, round(plan.late_max_ms * 1000))
+    run.relayed(link.relay, plan.late_max_ms)
     exchange.statistics.write(run.folder)
     _state_truth(plan, run, start_ns, end_ns)
     exchange.raise_failure()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wirelens_testbed.calls.media import PICTURES, Camera
-from wirelens_testbed.run import SLOT_US
+from wirelens_testbed.run import take_late_max_ms
 from wirelens_testbed.scenario import Table
 from wirelens_testbed.varying_link import End, LinkPlan, parse_link
 
@@ -62,7 +62,7 @@ def parse(table: Table) -> Plan:
         camera=_parse_camera(table.take_table("camera")),
         link=parse_link(table.take_table("link")),
         snaplen=table.take("snaplen", int, 128, minimum=80, maximum=262_144),
-        late_max_ms=table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0),
+        late_max_ms=take_late_max_ms(table),
     )
     call.finish()
     return plan

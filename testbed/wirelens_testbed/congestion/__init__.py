@@ -68,11 +68,10 @@ def _perform(plan: Plan, run: Run) -> None:
     if marking:
         run.note(marking=asdict(marking.stop()))
     reports = run.recorded(recorder)
-    late_max_us = round(plan.late_max_ms * 1000)
     if relay:
-        run.relayed(relay, late_max_us)
+        run.relayed(relay, plan.late_max_ms)
     else:
-        run.punctual(late_max_us)
+        run.punctual(plan.late_max_ms)
     _account(plan, run, reports, queue)
     _look_elsewhere(run, processor.dropped_packets() - dropped_before)
     _state_truth(plan, run, ends)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from wirelens_testbed.controls import kernel_name
 from wirelens_testbed.failure import ScenarioError
-from wirelens_testbed.run import SLOT_US
+from wirelens_testbed.run import take_late_max_ms
 from wirelens_testbed.scenario import Table
 
 # One address a flow, so that each can have a propagation delay of its own: 10.1.HOST.FLOW.
@@ -98,7 +98,7 @@ def parse(table: Table) -> Plan:
         flows=flows,
         snaplen=table.take("snaplen", int, 96, minimum=80, maximum=262_144),
         packet_truth=packet_truth,
-        late_max_ms=table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0),
+        late_max_ms=take_late_max_ms(table),
         single_taps=table.take("single_taps", bool, False),
     )
 

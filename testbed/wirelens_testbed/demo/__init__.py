@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from wirelens_testbed import machine
 from wirelens_testbed.demo import clients, servers, topology
-from wirelens_testbed.run import SLOT_US, Run
+from wirelens_testbed.run import Run, take_late_max_ms
 from wirelens_testbed.scenario import Table
 from wirelens_testbed.taps import Tap
 
@@ -43,7 +43,7 @@ class Plan:
 
 
 def parse(table: Table) -> Plan:
-    return Plan(table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0))
+    return Plan(take_late_max_ms(table))
 
 
 def programs(plan: Plan) -> dict[str, str]:
@@ -65,4 +65,4 @@ def perform(plan: Plan, run: Run) -> None:
     clients.run_clients(lab, run.seed)
     lab.pause(SETTLE_S)
     run.recorded(recorder)
-    run.relayed(access_link, round(plan.late_max_ms * 1000))
+    run.relayed(access_link, plan.late_max_ms)

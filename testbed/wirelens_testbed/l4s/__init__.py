@@ -89,7 +89,7 @@ def _perform(plan: Plan, run: Run) -> None:
         remarked = found["remarked"]
         run.note(steering=found)
     changed = sum((marking.stop() for marking in markings), Counts(0, 0))
-    report = run.relayed(relay, round(plan.late_max_ms * 1000))
+    report = run.relayed(relay, plan.late_max_ms)
     run.note(ect1=asdict(changed), packets=report["ab"]["received"])
     _account(plan, run, report, changed.changed - remarked)
     router_of = report["router"]

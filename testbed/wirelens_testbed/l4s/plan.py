@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from wirelens_testbed.controls import BOTH_ENDS, kernel_name
 from wirelens_testbed.failure import ScenarioError
 from wirelens_testbed.l4s import messages, steering
-from wirelens_testbed.run import SLOT_US
+from wirelens_testbed.run import take_late_max_ms
 from wirelens_testbed.scenario import Table
 
 FLOWS_PER_SENDER_MAX = 200
@@ -105,7 +105,7 @@ def parse(table: Table) -> Plan:
         classic_ecn=classic_ecn,
         router=router,
         flows=flows,
-        late_max_ms=table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0),
+        late_max_ms=take_late_max_ms(table),
         one_segment=one_segment,
     )
     _check_world(plan)

@@ -81,7 +81,7 @@ def perform(plan: Plan, run: Run) -> None:
     lab.pause(SETTLE_S + 2 * max(step.delay_ms for step in plan.link.steps) / 1000)
     run.recorded(recorder)
     queue_drops = link.queue_drops()
-    report = run.relayed(link.relay, round(plan.late_max_ms * 1000))
+    report = run.relayed(link.relay, plan.late_max_ms)
     user.raise_failure()
     run.check(
         "progress", user.progress_count > 0, f"{user.progress_count} segments or pages", "some"

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from wirelens_testbed.failure import ScenarioError
-from wirelens_testbed.run import SLOT_US, Run
+from wirelens_testbed.run import Run, take_late_max_ms
 from wirelens_testbed.scenario import Table
 from wirelens_testbed.services import names, network, schedule
 from wirelens_testbed.services.registry import SERVICES
@@ -74,7 +74,7 @@ def parse(table: Table) -> Plan:
         worker_count=table.take("worker_count", int, 6, minimum=1, maximum=64),
         snaplen_bytes=table.take("snaplen", int, SNAPLEN_ALL_BYTES, minimum=64),
         failure_share_max=table.take("failure_share_max", float, 0.02, minimum=0.0, maximum=1.0),
-        late_max_ms=table.take("late_max_ms", float, SLOT_US / 1000, minimum=0.0, maximum=1000.0),
+        late_max_ms=take_late_max_ms(table),
         shares=Shares(
             ipv6=table.take("ipv6_share", float, 0.4, minimum=0.0, maximum=1.0),
             other_port=table.take("other_port_share", float, 0.2, minimum=0.0, maximum=1.0),
@@ -116,7 +116,7 @@ def perform(plan: Plan, run: Run) -> None:
     run.lab.pause(SETTLE_S)
     run.recorded(recorder)
     _state_truth(run, hosts, servers, outcomes, start_ns)
-    run.relayed(relay, round(plan.late_max_ms * 1000))
+    run.relayed(relay, plan.late_max_ms)
     _check(plan, run, hosts, outcomes)
 
 

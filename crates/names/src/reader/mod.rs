@@ -162,13 +162,10 @@ impl Reader {
         }
     }
 
-    /// Nothing read yet, and what DNS has answered to another reader is known: for one that takes
-    /// its place.
-    #[must_use]
-    pub fn after(limits: Limits, other: &Self) -> Self {
-        let mut resolved = other.resolved.clone();
-        resolved.forgotten = 0;
-        Self { resolved, ..Self::new(limits) }
+    /// Knows from here on what DNS has answered to another reader, whose place it takes.
+    pub fn learn_from(&mut self, other: &Self) {
+        self.resolved = other.resolved.clone();
+        self.resolved.forgotten = 0;
     }
 
     /// What was counted.

@@ -166,16 +166,16 @@ impl Writer {
 
     /// Whether something was deleted that may let what failed for this cause succeed.
     pub(super) fn frees(&mut self, index: usize, cause: Cause) -> bool {
-        cause == Cause::DiskFull
-            && self.options.when_full == WhenFull::OverwriteUnimportant
-            && self.overwrite_one(index)
+        self.may_free(cause) && self.overwrite_one(index)
     }
 
     /// The same with a file that is open.
     pub(super) fn frees_open(&mut self, index: usize, cause: Cause) -> bool {
-        cause == Cause::DiskFull
-            && self.options.when_full == WhenFull::OverwriteUnimportant
-            && self.overwrite_open(index)
+        self.may_free(cause) && self.overwrite_open(index)
+    }
+
+    fn may_free(&self, cause: Cause) -> bool {
+        cause == Cause::DiskFull && self.options.when_full == WhenFull::OverwriteUnimportant
     }
 
     fn delete(&mut self, index: usize, file: &ClosedFile, cause: Deletion) {

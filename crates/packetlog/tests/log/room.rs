@@ -20,6 +20,20 @@ fn scans(folder: &std::path::Path) -> Vec<u32> {
     ask(folder, &query).0.iter().map(|got| got.number).collect()
 }
 
+/// Stores packets, of a hundred each a block.
+fn store_in_blocks(
+    recorder: &mut Recorder,
+    numbers: std::ops::Range<u32>,
+    packet: impl Fn(u32) -> Packet,
+) {
+    for number in numbers {
+        store(recorder, &packet(number), number);
+        if number % 100 == 0 {
+            recorder.flush();
+        }
+    }
+}
+
 #[test]
 fn the_oldest_of_the_least_important_goes_first() {
     let folder = tempfile::tempdir().unwrap();
@@ -174,12 +188,7 @@ fn what_is_too_old_goes_and_one_stamp_from_the_future_deletes_nothing() {
         std::thread::yield_now();
     }
     assert_eq!(numbers(folder.path()).len(), 4000, "four seconds are within five");
-    for number in 4000..20_000 {
-        store(&mut recorder, &Packet::numbered(number), number);
-        if number % 100 == 0 {
-            recorder.flush();
-        }
-    }
+    store_in_blocks(&mut recorder, 4000..20_000, Packet::numbered);
     recorder.finish().unwrap();
     let there = numbers(folder.path());
     assert!(there.contains(&15_000) && !there.contains(&9000), "{:?}", there.first());
@@ -197,12 +206,8 @@ fn a_stamp_from_the_future_keeps_no_other_file() {
     let future = Packet { ns: i64::MAX / 2, class: 0, ..Packet::numbered(0) };
     store(&mut recorder, &future, 0);
     recorder.flush();
-    for number in 1..20_000 {
-        store(&mut recorder, &Packet { class: 0, ..Packet::numbered(number) }, number);
-        if number % 100 == 0 {
-            recorder.flush();
-        }
-    }
+    let benign = |number| Packet { class: 0, ..Packet::numbered(number) };
+    store_in_blocks(&mut recorder, 1..20_000, benign);
     recorder.finish().unwrap();
     let there = numbers(folder.path());
     assert_eq!(there[0], 0, "its own file is there");
@@ -216,13 +221,9 @@ fn a_class_that_is_quiet_is_not_kept_longer_than_others() {
         RecorderOptions { keep_age_max: Some(Span::from_seconds(5)), ..options(folder.path()) };
     let (mut recorder, _) = begin(options);
     let state = recorder.state();
-    for number in 0..20_000 {
-        let class = u16::from(number < 50);
-        store(&mut recorder, &Packet { class, ..Packet::numbered(number) }, number);
-        if number % 100 == 0 {
-            recorder.flush();
-        }
-    }
+    let first_are_scans =
+        |number| Packet { class: u16::from(number < 50), ..Packet::numbered(number) };
+    store_in_blocks(&mut recorder, 0..20_000, first_are_scans);
     recorder.finish().unwrap();
     assert!(scans(folder.path()).is_empty());
     let overwritten: u64 = state.overwritten().iter().map(|row| row.overwritten_packets).sum();

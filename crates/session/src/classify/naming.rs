@@ -23,12 +23,6 @@ impl Naming {
         Self { states: SideSlab::default(), reader }
     }
 
-    /// Takes over what DNS has answered: hosts do not ask again because a model is replaced.
-    fn continue_from(&mut self, other: &Self, idle_timeout: Span) {
-        let limits = Limits { idle_timeout, ..Limits::default() };
-        self.reader = Reader::after(limits, &other.reader);
-    }
-
     /// What is known of a flow with this packet.
     #[inline]
     pub(crate) fn on_frame(
@@ -81,10 +75,10 @@ impl<C: Clock, O: TakeVerdicts> NamedClassifier<C, O> {
         Self { by_packets: Classifier::new(cascade, options, clock, output), naming }
     }
 
-    /// Takes over what was read of names that other flows need, before the first flow.
-    pub(super) fn continue_from(&mut self, other: &Self, idle_timeout: Span) {
+    /// Takes over what DNS has answered: hosts do not ask again because a model is replaced.
+    pub(super) fn continue_from(&mut self, other: &Self) {
         if let (Some(naming), Some(other)) = (&mut self.naming, &other.naming) {
-            naming.continue_from(other, idle_timeout);
+            naming.reader.learn_from(&other.reader);
         }
     }
 

@@ -55,7 +55,7 @@ impl Serving {
 
     /// Takes over what flows of the model before have shown of others.
     pub(super) fn continue_from(&mut self, before: &Self) {
-        self.classifier.continue_from(&before.classifier, self.cascade.flows().idle);
+        self.classifier.continue_from(&before.classifier);
     }
 
     /// Whether a flow began with it.
