@@ -83,6 +83,27 @@ def test_folds_of_families_leave_sealed_ones_out(source, tmp_path, monkeypatch) 
     assert f"{others * FLOWS} flows of {others} families of captures" in text
 
 
+def test_families_that_are_not_sealed_are_shared_out_whole(source, tmp_path, monkeypatch) -> None:
+    from wirelens.classify import train
+
+    plans = []
+    plan_of = train.plan_of
+
+    def noted(request, dataset, progress):
+        plan, told = plan_of(request, dataset, progress)
+        plans.append((dataset, plan))
+        return plan, told
+
+    monkeypatch.setattr(train, "plan_of", noted)
+    run("train", *source, "-o", tmp_path / "m", *QUICK, "--sealed", SHARE, "--split", "30/10/60")
+    ((dataset, plan),) = plans
+    families = [set(dataset.families[rows].tolist()) for rows in (plan.training, plan.checked)]
+    others = CAPTURES - len(HELD)
+    # Families of as many flows each, three to one.
+    assert list(map(len, families)) == [round(others * 3 / 4), round(others / 4)]
+    assert not families[0] & families[1] and len(families[0] | families[1]) == others
+
+
 def test_a_model_has_a_record_of_what_trained_it(model) -> None:
     training = training_of(model)
     assert training["sealed"] == SHARE

@@ -338,6 +338,7 @@ COMMANDS = {
             "--for": Option(("50us",), "workload"),
             "--gbps": Option(("100",), "captures workload"),
             "--mode": Option(("log-all",), "captures workload"),
+            "--anomalous": Option(("{frames}",), "captures"),
             "--output": Option(("out.csv",), "captures workload"),
         },
         frozenset({"--help", "--read", "--workload", "--format", "--force"}),
@@ -372,8 +373,10 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     log = folder / "log"
     ran = wirelens("packetlog", "record", "-q", "-r", DEMO, "-o", log, "--fixed-mode")
     assert ran.status == 0, ran.stderr
+    numbers = folder / "frames.txt"
+    numbers.write_text("3\n")
     return {"": str(DEMO), "tunnel": str(folder / "tunnel.pcap"), MANY: str(folder / "many.pcap"),
-            "log": str(log)}  # fmt: skip
+            "log": str(log), "frames": str(numbers)}  # fmt: skip
 
 
 @cache
@@ -408,10 +411,11 @@ def faults(name: str, way: str, places: dict[str, str], folder: Path) -> list[st
     """Options that are ignored, or refused without their names."""
     command, found = COMMANDS[name], []
     for number, (option, row) in enumerate(command.options.items()):
-        capture = {"{capture}": places[row.read], "{log}": places["log"]}
+        capture = {"{capture}": places[row.read]}
+        capture |= {f"{{{place}}}": places[place] for place in ("log", "frames")}
         given = (*command.words, *command.ways[way], *row.beside)
         words = tuple(capture.get(word, word) for word in given)
-        more = (option, *row.values)
+        more = (option, *(capture.get(word, word) for word in row.values))
         names = [name for name in (option, help_of(command)[option]) if name]
         if any(name in given for name in names):
             continue

@@ -31,6 +31,8 @@ RATES = (50_000, 100_000, 200_000)
 OUT = live_beside.OUT
 STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
 IN_KERNEL, USER, SHIPPED = "in the kernel", "same model in user space", "model that ships"
+TCPDUMP = live_beside.REFERENCE
+RING_KIB = 65_536
 SWITCHES = 20
 COST_ROUNDS = 300
 # Of the least time of an ARP frame, in quiet rounds.
@@ -65,12 +67,15 @@ def bpftool(*words: str) -> list[dict]:
 
 
 def recorders() -> Iterator[tuple[str, list[str]]]:
-    words = [WIRELENS, "packetlog", "record", "-i", "wl0", "-B", str(live_beside.RING_KIB)]
+    words = [WIRELENS, "packetlog", "record", "-i", "wl0", "-B", str(RING_KIB)]
     words += ["-o", str(OUT / "log"), "--mode", "default", "--fixed-mode"]
     kernel = [*words, "--model", "models/packetlog-kernel"]
     yield SHIPPED, [*words, "--model", "models/packetlog"]
     yield USER, kernel
     yield IN_KERNEL, [*kernel, "--offload", "xdp", "--mirror"]
+    yield TCPDUMP, [
+        "tcpdump", "-n", "-i", "wl0", "-B", str(RING_KIB), "-Z", "root", "-w", str(OUT / "t.pcap")
+    ]  # fmt: skip
 
 
 def marked() -> int:
@@ -85,8 +90,9 @@ def measure(name: str, command: list[str], rate: int, seconds: float, round_: in
     OUT.mkdir(parents=True)
     # While the program is attached.
     ask = ["sh", "-c", f"bpftool --json prog show name cut >{OUT}/program.json"]
+    told = live.told_by_tcpdump if name == TCPDUMP else live.told_by_wirelens
     receiver = live.Receiver(
-        name, command, lambda text: "listening on" in text, live.told_by_wirelens,
+        name, command, lambda text: "listening on" in text, told,
         ask if name == IN_KERNEL else [],
     )  # fmt: skip
     run = live.measure(receiver, 0, rate, seconds, round_)
@@ -94,10 +100,11 @@ def measure(name: str, command: list[str], rate: int, seconds: float, round_: in
     if name == IN_KERNEL:
         program = json.loads((OUT / "program.json").read_text())
         kernel_ns = program["run_time_ns"] / max(program["run_cnt"], 1)
-    stored = sum(path.stat().st_size for path in (OUT / "log").glob("*.pcapng"))
+    stored = sum(path.stat().st_size for path in OUT.rglob("*.pcap*"))
     cpu_ns = run.cpu_s * 1e9 / max(run.sent, 1)
     found = Run(
-        round_, name, rate, run.sent, run.sent_per_s, run.processed, marked(), stored,
+        round_, name, rate, run.sent, run.sent_per_s, run.processed,
+        0 if name == TCPDUMP else marked(), stored,
         round(cpu_ns, 1), kernel_ns, run.load,
     )  # fmt: skip
     shutil.rmtree(OUT)
@@ -182,8 +189,9 @@ def rows(runs: list[Run]) -> list[str]:
             stored = median(run.stored_bytes / max(run.received, 1) for run in same)
             cpu = median(run.cpu_ns_per_offered for run in same)
             shown = f"{median(kernel):,.0f}" if kernel else ""
+            marks = "" if name == TCPDUMP else f"{share:.1%}"
             out.append(
-                f"| {name} | {rate:,} | {cpu:,.0f} | {shown} | {share:.1%} | {lost:.2%} |"
+                f"| {name} | {rate:,} | {cpu:,.0f} | {shown} | {marks} | {lost:.2%} |"
                 f" {stored:,.0f} B |"
             )
     return out
@@ -215,7 +223,7 @@ def cost_rows(cost: dict[str, float]) -> list[str]:
 
 def table(runs: list[Run], facts: dict[str, object], seconds: float, capture: str) -> str:
     program = facts["program"]
-    ships, same = ratios(runs, SHIPPED), ratios(runs, USER)
+    ships, same, theirs = (ratios(runs, name) for name in (SHIPPED, USER, TCPDUMP))
     kernel = [run.kernel_ns for run in runs if run.kernel_ns is not None]
     took = program["mode_us"]
     out = [
@@ -226,8 +234,10 @@ def table(runs: list[Run], facts: dict[str, object], seconds: float, capture: st
         "",
         "One recorder at a time on one end of a veth pair, mode default, the packets of"
         f" `{capture}` in their order for {seconds:g} s in each run, {facts['rounds']} rounds in"
-        " alternating order; medians. *ns per packet* is the processor time of all threads of the"
-        " recorder, user and system, per packet sent; that of the program in the kernel is spent in"
+        f" alternating order; medians. Each has the ring that ours has by default,"
+        f" {RING_KIB // 1024} MiB. *ns per packet* is the processor time of all threads of the"
+        " recorder, user and system, per packet sent; each stores all of them, tcpdump in full. That"
+        " of the program in the kernel is spent in"
         " the time of whoever delivers packets, here the generator, and is *program, ns*, as the"
         " kernel counts it. Test runs are a round of each packet once, with an ARP frame after"
         f" each; a round is quiet if the ARP frame takes at most {QUIET - 1:.0%} more than in the"
@@ -237,6 +247,7 @@ def table(runs: list[Run], facts: dict[str, object], seconds: float, capture: st
         "|---|---:|---:|",
         f"| user space ÷ model that ships | {min(ships):.2f} to {max(ships):.2f} | ≤ 0.5 |",
         f"| user space ÷ same model | {min(same):.2f} to {max(same):.2f} | |",
+        f"| user space ÷ tcpdump | {min(theirs):.2f} to {max(theirs):.2f} | ≤ 0.5 |",
         f"| the program, ns per packet from the device | {median(kernel):,.0f} | |",
         *cost_rows(facts["cost"]),
         f"| change of mode, µs, the longest of {len(took)} | {max(took):,.0f} | < 1,000 |",

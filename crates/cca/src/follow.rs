@@ -120,7 +120,7 @@ impl Follow {
     /// end of the period: what is to be done.
     pub fn fill(&mut self) -> Vec<Change> {
         let mut changes = Vec::new();
-        if self.noted.is_empty() || self.indices.len() == self.places.len() {
+        if self.noted.is_empty() || !self.has_room() {
             return changes;
         }
         let noted = self.noted.iter().filter(|(way, _)| !self.indices.contains_key(way));
@@ -139,6 +139,12 @@ impl Follow {
             let slot = FlowSlot { index, generation: place.generation };
             changes.push(Change::Follow { way, slot });
         }
+    }
+
+    /// Whether one more flow could be followed.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.indices.len() < self.places.len()
     }
 
     /// Whose a place is, unless another flow has it by now.

@@ -1,6 +1,6 @@
 //! A queue: a tap before it, a tap behind it, and what its flows do between the two.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use packet::wire::tcp::SeqNumber;
@@ -19,6 +19,8 @@ pub struct Pair {
     /// Behind it.
     pub egress: Tap,
     options: TapOptions,
+    /// Flows that are known to have begun when they were followed, and in which slot.
+    new: HashMap<FlowWay, i64>,
     ingress_slots: Vec<TapSlot>,
     egress_slots: Vec<TapSlot>,
     scratch: Scratch,
@@ -70,11 +72,32 @@ impl Pair {
             ingress: Tap::new(options),
             egress: Tap::new(options),
             options,
+            new: HashMap::new(),
             ingress_slots: Vec::new(),
             egress_slots: Vec::new(),
             scratch: Scratch::default(),
             rows: Vec::new(),
         }
+    }
+
+    /// The same, of packets that whoever hands them over has sampled as the options say: the taps
+    /// take all that come.
+    #[must_use]
+    pub fn of_sampled(options: TapOptions) -> Self {
+        let all = TapOptions { sampler: None, ..options };
+        Self { ingress: Tap::new(all), egress: Tap::new(all), ..Self::new(options) }
+    }
+
+    /// A flow began about when it was followed, in this slot, though no SYN of it was seen.
+    pub fn follow_new(&mut self, way: FlowWay, slot: i64) {
+        self.new.insert(way, slot);
+    }
+
+    /// Forgets all of a flow.
+    pub fn forget(&mut self, way: &FlowWay) {
+        self.ingress.forget(way);
+        self.egress.forget(way);
+        self.new.remove(way);
     }
 
     /// Flows of which anything is known, those that brought most to the queue in a period first,
@@ -124,6 +147,9 @@ impl Pair {
                 break;
             }
         }
+        // Of a long flow the beginning is no longer kept.
+        let is_beginning = |&new: &i64| trained::is_beginning(self.options.clock, first - new);
+        let began = began || self.new.get(way).is_some_and(is_beginning);
         (usize::try_from(period.end().saturating_sub(first)).unwrap_or(0), began)
     }
 
@@ -319,16 +345,8 @@ mod tests {
     type Packets = [(i64, u32)];
 
     fn delays_ms(came: &Packets, left: &Packets) -> Vec<i64> {
-        let options = TapOptions {
-            clock: SlotClock::new(Span::from_ns(1_000_000)),
-            flow_count_max: 1,
-            kept: Span::from_seconds(10),
-            sampler: None,
-        };
-        let ends = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-        let (key, direction) = FlowKey::from_tuple(ends.0, ends.1, 1000, 80, Protocol::TCP);
-        let way = FlowWay { key, direction };
-        let mut pair = Pair::new(options);
+        let way = way();
+        let mut pair = Pair::new(options());
         for (tap, packets) in [(&mut pair.ingress, came), (&mut pair.egress, left)] {
             for &(ms, seq) in packets {
                 let (time, seq) = (Timestamp::from_ns(ms * 1_000_000), SeqNumber(seq));
@@ -341,6 +359,59 @@ mod tests {
         let everything = Period { start: i64::MIN, len: usize::MAX };
         let delays = pair.delays(&way, everything);
         delays.map(|delay| delay.as_ns() / 1_000_000).collect()
+    }
+
+    fn options() -> TapOptions {
+        let clock = SlotClock::new(Span::from_ns(1_000_000));
+        TapOptions { clock, flow_count_max: 1, kept: Span::from_seconds(10), sampler: None }
+    }
+
+    fn way() -> FlowWay {
+        let ends = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let (key, direction) = FlowKey::from_tuple(ends.0, ends.1, 1000, 80, Protocol::TCP);
+        FlowWay { key, direction }
+    }
+
+    #[test]
+    fn packets_that_were_sampled_are_not_sampled_again() {
+        let sampler = Some(crate::Sampler::new(0.5, 1));
+        let options = TapOptions { sampler, ..options() };
+        let taken = |mut pair: Pair| {
+            for ms in 0..1_000 {
+                let time = Timestamp::from_ns(ms * 1_000_000);
+                let seq = SeqNumber(u32::try_from(ms).unwrap() * 100);
+                let segment =
+                    Segment { time, seq, data_len: 100, segments: 1, ..Segment::default() };
+                pair.ingress.add(way(), &segment);
+            }
+            let everything = Period { start: 0, len: 1_000 };
+            pair.by_weight(everything).iter().map(|(_, bytes)| bytes / 100).sum::<u64>()
+        };
+        assert!((400..600).contains(&taken(Pair::new(options))));
+        assert_eq!(taken(Pair::of_sampled(options)), 1_000);
+    }
+
+    #[test]
+    fn a_flow_that_began_when_it_was_followed_begins_there_while_that_is_kept() {
+        let mut pair = Pair::of_sampled(options());
+        let put = |pair: &mut Pair, slots: Range<i64>| {
+            for slot in slots {
+                pair.ingress.put(way(), TapSlot { slot, ..TapSlot::default() });
+            }
+        };
+        put(&mut pair, 5_000..5_010);
+        let at = |end: i64| Period { start: end - 10, len: 10 };
+        assert_eq!(pair.known_slots(&way(), at(5_010)), (10, false));
+        pair.follow_new(way(), 4_998);
+        assert_eq!(pair.known_slots(&way(), at(5_010)), (10, true));
+        put(&mut pair, 5_010..30_000);
+        assert_eq!(pair.known_slots(&way(), at(30_000)), (25_000, true));
+        pair.advance(Timestamp::from_ns(30_000 * 1_000_000));
+        pair.forget_old();
+        assert_eq!(pair.known_slots(&way(), at(30_000)), (10_000, false));
+        pair.forget(&way());
+        put(&mut pair, 30_000..30_001);
+        assert_eq!(pair.known_slots(&way(), at(30_001)), (1, false));
     }
 
     #[test]

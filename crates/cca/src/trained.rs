@@ -127,13 +127,18 @@ impl TrainingConditions {
 }
 
 /// How long networks take a flow for one that begins. They are trained on what comes after it.
-const SETTLED: Span = Span::from_seconds(2);
+pub const SETTLED: Span = Span::from_seconds(2);
 
 /// Of so many slots for which a flow is known those that are like what networks are trained on: if
 /// its connection began with the first of them, not those of its beginning.
 #[must_use]
 pub fn settled(clock: SlotClock, slots: usize, began: bool) -> usize {
     if began { slots.saturating_sub(slots_of(clock, SETTLED)) } else { slots }
+}
+
+/// Whether what came so many slots after a flow began is of its beginning.
+pub(crate) fn is_beginning(clock: SlotClock, slots: i64) -> bool {
+    slots <= clock.count(SETTLED)
 }
 
 /// Slots of so long, at least one.

@@ -79,7 +79,7 @@ fn environment(name: &str) -> Option<OsString> {
 /// take the process over, to become its Python part.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    capture::sys::large_blocks::map();
+    capture::sys::allocator::set_up();
     let words: Vec<OsString> = arguments.into_iter().collect();
     if let Some(status) = session::serve_as_helper(&words, std::io::stdin()) {
         return status;

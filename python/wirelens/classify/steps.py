@@ -280,7 +280,8 @@ def plan_of(request: Request, dataset: Dataset, progress: Progress) -> tuple[Pla
     held_out = sealed_flows(request, dataset)
     open_rows = numpy.flatnonzero(~held_out)
     if request.sealed:
-        shares = (shares[0], shares[1], 0.0)
+        # Sealed families are the test; the others are shared out whole between the two other sides.
+        shares = (shares[0] / sum(shares[:2]), shares[1] / sum(shares[:2]), 0.0)
     parts = split(dataset.labels[open_rows], dataset.families[open_rows], shares, seed)
     training, test = open_rows[parts.rows(TRAINING)], open_rows[parts.rows(TEST)]
     validation = open_rows[parts.rows(VALIDATION)]

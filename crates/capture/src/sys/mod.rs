@@ -1,5 +1,7 @@
 //! Every system call, every foreign call, every unsafe block of this crate.
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub mod allocator;
 #[cfg(target_os = "linux")]
 pub mod clock;
 #[cfg(target_os = "linux")]
@@ -9,8 +11,6 @@ pub mod gso_limit;
 #[cfg(target_os = "linux")]
 pub mod interfaces;
 pub mod interruptible;
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-pub mod large_blocks;
 pub mod libpcap;
 pub mod mapping;
 #[cfg(target_os = "linux")]

@@ -48,6 +48,9 @@ impl FlightSlots {
         if self.gone > self.slots.len() / 2 {
             self.slots.drain(..self.gone);
             self.gone = 0;
+            if self.slots.capacity() / 4 > self.slots.len() {
+                self.slots.shrink_to(2 * self.slots.len());
+            }
         }
     }
 
@@ -131,6 +134,13 @@ pub(super) struct Flows {
     keys: Vec<HashedKey>,
     kept: Vec<[FlightSlots; 2]>,
     glances: Vec<[Glance; 2]>,
+    /// Slots in memory, of all flows; those that are open lie in the flows.
+    slot_count: usize,
+}
+
+/// Slots in memory of both ways.
+fn slot_count(both: &[FlightSlots; 2]) -> usize {
+    both.iter().map(|kept| kept.slots.len()).sum()
 }
 
 impl Flows {
@@ -142,7 +152,13 @@ impl Flows {
             keys: Vec::new(),
             kept: Vec::new(),
             glances: Vec::new(),
+            slot_count: 0,
         }
+    }
+
+    /// Slots in memory, of all flows.
+    pub(super) const fn slot_count(&self) -> usize {
+        self.slot_count
     }
 
     /// Changes what is kept of a flow, which is begun where there is none of the key and fewer than
@@ -161,7 +177,9 @@ impl Flows {
         };
         if let (Some(both), Some(glance)) = (self.kept.get_mut(place), self.glances.get_mut(place))
         {
+            let before = slot_count(both);
             change(both);
+            self.slot_count = self.slot_count + slot_count(both) - before;
             *glance = [Glance::of(&both[0]), Glance::of(&both[1])];
         }
         true
@@ -189,10 +207,12 @@ impl Flows {
             if both.iter().any(|glance| glance.second < oldest_slot)
                 && let Some(kept) = self.kept.get_mut(place)
             {
+                let before = slot_count(kept);
                 for (kept, glance) in kept.iter_mut().zip(both) {
                     kept.forget(oldest_slot);
                     *glance = Glance::of(kept);
                 }
+                self.slot_count = self.slot_count + slot_count(kept) - before;
             }
             place += 1;
         }
@@ -209,7 +229,7 @@ impl Flows {
     /// Another flow, the last, takes the place.
     fn remove(&mut self, place: usize) {
         let gone = self.keys.swap_remove(place);
-        self.kept.swap_remove(place);
+        self.slot_count -= slot_count(&self.kept.swap_remove(place));
         self.glances.swap_remove(place);
         self.places.remove(&gone);
         if let Some(moved) = self.keys.get(place) {

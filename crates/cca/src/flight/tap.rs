@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
 use packet::wire::tcp_options::TcpOption;
-use packet::{Batch, FlowDirection, FlowKey, Frame, Timestamp};
+use packet::{Batch, FlowDirection, FlowKey, Frame, Span, Timestamp};
 
 use super::flow::Ack;
 use super::kept::{FlightSlots, Flows};
@@ -113,9 +113,18 @@ pub struct FlightTap {
     /// Of slots before this one the last is kept, also where packets come that late.
     oldest: i64,
     counts: FlightCounts,
+    /// So many slots are kept of all flows together.
+    slots_max: usize,
+    /// Slots that were forgotten before their time, so that no more are kept.
+    forgotten_early: u64,
     slots: Vec<FlightSlot>,
     rows: FlightRows,
 }
+
+/// Slots of all flows, 200 MB: a minute of 350 flows that send in every 10 ms of it.
+const SLOTS_MAX: usize = 2 << 20;
+/// Each flow keeps its last slots, however many flows there are.
+const SLOTS_PER_FLOW_MIN: usize = 8;
 
 impl FlightTap {
     /// Before the first packet. A sampler is not asked: acknowledgements need all of the data.
@@ -127,9 +136,16 @@ impl FlightTap {
             latest: Timestamp::MIN,
             oldest: i64::MIN,
             counts: FlightCounts::default(),
+            slots_max: SLOTS_MAX,
+            forgotten_early: 0,
             slots: Vec::new(),
             rows: FlightRows::default(),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_slots_max(self, slots_max: usize) -> Self {
+        Self { slots_max, ..self }
     }
 
     /// Takes in a batch.
@@ -169,6 +185,31 @@ impl FlightTap {
         if !has_place {
             self.counts.no_place += 1;
         }
+        let flows_need = self.options.flow_count_max.saturating_mul(SLOTS_PER_FLOW_MIN);
+        if self.flows.slot_count() > self.slots_max.max(flows_need) {
+            self.forget_early();
+        }
+    }
+
+    /// All flows keep less of their past, half as long each time, until half of the room is free:
+    /// so a flow that came early keeps no more than one that came late.
+    #[cold]
+    fn forget_early(&mut self) {
+        let (clock, before) = (self.options.clock, self.flows.slot_count());
+        let mut kept_ns = self.options.kept.as_ns();
+        while self.flows.slot_count() > self.slots_max / 2 && kept_ns > clock.length().as_ns() {
+            kept_ns /= 2;
+            let oldest_slot = clock.slot(self.latest.minus(Span::from_ns(kept_ns)));
+            self.oldest = self.oldest.max(oldest_slot);
+            self.flows.forget(Timestamp::MIN, oldest_slot);
+        }
+        self.forgotten_early += before.saturating_sub(self.flows.slot_count()) as u64;
+    }
+
+    /// Slots that were forgotten before they were as old as is kept, for want of memory.
+    #[must_use]
+    pub const fn forgotten_early(&self) -> u64 {
+        self.forgotten_early
     }
 
     /// Forgets all flows and how far time has come, for an epoch that begins; counts continue.

@@ -45,6 +45,10 @@ use crate::summary;
 use crate::view::{self, View};
 use args::RunArguments;
 
+/// How long what is free may stay with the process.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const MEMORY_BACK_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
+
 impl From<BusError> for Failure {
     fn from(error: BusError) -> Self {
         Self::error(format_args!("[nats] {error}"))
@@ -144,6 +148,7 @@ fn pass(
     let tell_events = (!arguments.quiet).then_some(tell);
     plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)?;
     let jail = Jail::unless(arguments.no_jail);
+    give_memory_back();
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events, jail, warn: tell };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
@@ -209,6 +214,18 @@ fn pass(
     }
     service::stopping();
     status.unwrap_or(Ok(Status::Fine))
+}
+
+/// From now on memory that was freed goes back to the kernel every minute, in a thread of its own:
+/// a run of days then has what its tables hold, and not the most that it ever held.
+fn give_memory_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    let _ = thread::Builder::new().name("memory".into()).spawn(|| {
+        loop {
+            thread::sleep(MEMORY_BACK_EVERY);
+            capture::sys::allocator::give_back();
+        }
+    });
 }
 
 /// The observers of a run: the page, alerts, the history, and who it is published to.

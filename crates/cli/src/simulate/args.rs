@@ -31,6 +31,7 @@ pub enum SimulateCommand {
   wirelens simulate packetlog -r capture.pcap --gbps 400 --mode log-minimum --mode default
   wirelens simulate packetlog --workload w1 --workload w3  traffic as in TitanLog's Table IV
   wirelens simulate packetlog -r capture.pcap --format csv -o switch.csv
+  wirelens simulate packetlog -r capture.pcap --anomalous frames.txt   what the classifier finds
 
 A switch splits packets that are stored with payload into segments of 128 to 4 bytes, each a
 message of its own; the rest recirculates at 100 Gbit/s. A server takes 60 Gbit/s by RDMA into
@@ -64,6 +65,11 @@ pub struct PacketlogSimulation {
     /// Classify in whole numbers, as a switch does; needs a model without states of connections
     #[arg(long, conflicts_with = "workload")]
     pub integer: bool,
+    /// Numbers of the anomalous frames of the capture, one per line, as `tshark -T fields -e
+    /// frame.number` prints them; adds the classifier's precision, recall and accuracy at each rate
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["workload", "filter", "expression", "count", "drop_duplicates"])]
+    pub anomalous: Option<PathBuf>,
     /// Where results go.
     #[command(flatten)]
     pub output: OutputArguments,

@@ -2,8 +2,8 @@
 
 pub mod args;
 
-use session::packetlog::{SIMULATION, SimulationReport, Simulator, simulate_workloads};
-use session::packetlog::{SimulationSettings, recommended_modes};
+use session::packetlog::{AnomalousFrames, SIMULATION, SimulationReport, Simulator};
+use session::packetlog::{SimulationSettings, recommended_modes, simulate_workloads};
 
 use crate::alone::{self, Sources, Ways};
 use crate::args::{InputArguments, OutputFormat};
@@ -33,12 +33,21 @@ fn of_captures(
     settings: SimulationSettings,
     show: Show,
 ) -> Result<Status, Failure> {
-    let simulator = Simulator::new(settings, model(&arguments.model)?, arguments.integer)?;
+    let anomalous = arguments.anomalous.as_deref().map(AnomalousFrames::read).transpose()?;
+    let is_judged = anomalous.is_some();
+    let model = model(&arguments.model)?;
+    let simulator = Simulator::new(settings, model, arguments.integer, anomalous)?;
     // What is simulated twice of the same packets is the same twice.
     let seed = arguments.input.seed.or(Some(1));
     let input = &InputArguments { seed, ..arguments.input.clone() };
     let typed = Sources { input, live: None, duration: None, pace: None };
     let mut inputs = asked::find(input, None, true)?;
+    let captures = inputs.resolved.inputs.len();
+    if is_judged && captures > 1 {
+        return Err(Failure::usage(format_args!(
+            "--anomalous: {captures} captures; wanted: one, whose frames the numbers count"
+        )));
+    }
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let opened = alone::open(&mut inputs, typed, &simulator)?;
     if input.check {

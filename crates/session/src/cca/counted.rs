@@ -27,11 +27,17 @@ fn by_outcome(
 }
 
 /// One tap. All outcomes together are the packets that came.
-pub(super) fn of_flight(counts: &FlightCounts, left_out: u64) -> Vec<Count> {
+pub(super) fn of_flight(
+    counts: &FlightCounts,
+    left_out: u64,
+    slots_forgotten_early: u64,
+) -> Vec<Count> {
     let named = counts.named().filter(|(name, _)| *name != "begun_again");
     let mut made = by_outcome(None, named, counts.begun_again);
     let about = "Packets of flows that no rule selects.";
     made.push(Count::total("packets_left_out", about, left_out));
+    let about = "Slots of flows that were forgotten before their time, for want of memory.";
+    made.push(Count::total("slots_forgotten_early", about, slots_forgotten_early));
     made
 }
 

@@ -1,5 +1,6 @@
 //! A recorder of packets with all that steers it: settings, resources, events, operators.
 
+mod anomalous;
 mod application;
 mod calibrate;
 mod calibration;
@@ -23,6 +24,7 @@ mod recording;
 pub mod search;
 pub mod settings;
 mod simulate;
+mod simulated;
 pub mod socket;
 mod stats;
 mod verify;
@@ -35,6 +37,7 @@ use std::sync::Arc;
 use model::sums::sha256;
 use packetlog::Model;
 
+pub use anomalous::AnomalousFrames;
 pub use application::{Packetlog, RecordSettings, offloads_line};
 pub use calibrate::{
     CalibrateSettings, CalibrationReport, Calibrator, ModeVolume, parse_budget,
@@ -48,9 +51,9 @@ pub use named::flow_named;
 pub use offload::Offload;
 pub use recording::Ask;
 pub use simulate::{
-    SIMULATION, SimulationReport, SimulationSettings, Simulator, WorkloadName, parse_gbps,
-    recommended_modes, simulate_workloads,
+    SimulationSettings, Simulator, WorkloadName, parse_gbps, recommended_modes, simulate_workloads,
 };
+pub use simulated::{SIMULATION, SimulationReport};
 pub use stats::{STATS, ledger_lines, stats_columns};
 pub use verify::{anchors, is_confirmed, verified_lines};
 pub use why::{REASONS, ReasonListing, Why};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
+use engine::columns::Schema;
 use engine::flow::pass::{Labels, Lens, Piece};
 use engine::group::Outcome;
 use packet::{Batch, HashSeed, Network, Record, Span};
@@ -11,9 +11,11 @@ use packetlog::integer::{IntegerClassifier, IntegerModel, IntegerOptions};
 use packetlog::pipeline::Judge;
 use packetlog::policy::{Granularity, Mode};
 use packetlog::switch::workload::{WORKLOADS, Workload};
-use packetlog::switch::{LossCause, PacketLengths, Switch, SwitchLimits, SwitchTally};
+use packetlog::switch::{PacketLengths, Switch, SwitchLimits};
 use packetlog::{Classifier, PacketVerdict};
 
+use super::anomalous::{Agreement, AnomalousFrames};
+use super::simulated::{Row, SimulationReport};
 use super::{LogError, NEEDS, PacketModel};
 use crate::application::{Closing, Opening, Ready, Refusal, Wants, Watcher, Watchers};
 use crate::choice::choice;
@@ -27,50 +29,6 @@ const BYTE_PS: u64 = 80;
 const STREAMS_MAX: u32 = 64;
 /// Packets of all streams that are classified together.
 const BATCH_LEN: usize = 256;
-
-/// Columns of the simulation, a row for each traffic, rate and mode.
-pub const SIMULATION: Schema = &[
-    Field::new("traffic", Kind::Text, "Workload of the paper, or captures."),
-    Field::new("gbps", Kind::U32, "Offered rate in Gbit/s: a stream for each 100."),
-    Field::new("mode", Kind::Text, "Recording mode."),
-    Field::new("packets", Kind::U64, "Packets offered, of all streams."),
-    Field::new("mpps", Kind::F64, "Million packets per second offered."),
-    Field::new("marked_packets", Kind::U64, "Packets classified as anomalous."),
-    Field::new("log_gbps", Kind::F64, "Messages to the server, in Gbit/s, before any limit."),
-    Field::new("log_mpps", Kind::F64, "Their number, in millions per second."),
-    Field::new("benign_log_gbps", Kind::F64, "Those of benign packets, in Gbit/s."),
-    Field::new("benign_log_mpps", Kind::F64, "Their number, in millions per second."),
-    Field::new("marked_log_gbps", Kind::F64, "Those of marked packets, in Gbit/s."),
-    Field::new("marked_log_mpps", Kind::F64, "Their number, in millions per second."),
-    Field::new("marked_gbps", Kind::F64, "Marked packets as they were offered, in Gbit/s."),
-    Field::new("recirculated_gbps", Kind::F64, "Recirculated in the switch, before any limit."),
-    Field::new("recirculated_mpps", Kind::F64, "Their number, in millions per second."),
-    Field::new("exceeded", Kind::Text, "Limits below these rates: recirculation, rdma, disks."),
-    Field::new("full_packets", Kind::U64, "Packets stored in full."),
-    Field::new("partial_packets", Kind::U64, "Packets stored truncated."),
-    Field::new("header_packets", Kind::U64, "Packets stored as headers."),
-    Field::new("unsampled_packets", Kind::U64, "Packets not stored because the mode samples."),
-    Field::new("lost_recirculation", Kind::U64, "Packets lost at the recirculation port."),
-    Field::new("lost_rdma", Kind::U64, "Packets lost at the server, each with a NACK."),
-    Field::new("lost_recovery", Kind::U64, "Packets lost until the switch noticed the NACK."),
-    Field::new("lost_memory", Kind::U64, "Packets lost because both memory blocks were full."),
-    Field::new("nacks", Kind::U64, "Losses that the server reported to the switch."),
-    Field::new("blocks_written", Kind::U64, "Memory blocks written to disk."),
-    Field::new("first_loss_us", Kind::F64, "Microseconds until the first loss.").nullable(),
-];
-
-/// What is printed of it on a terminal.
-const SHOWN: Schema = &[
-    Field::new("traffic", Kind::Text, "Workload of the paper, or captures."),
-    Field::new("gbps", Kind::U32, "Offered rate in Gbit/s."),
-    Field::new("mode", Kind::Text, "Recording mode."),
-    Field::new("marked", Kind::Text, "Share of packets classified as anomalous."),
-    Field::new("log_gbps", Kind::Text, "Messages to the server."),
-    Field::new("log_mpps", Kind::Text, "Their number."),
-    Field::new("recirculated_gbps", Kind::Text, "Recirculated in the switch."),
-    Field::new("lost", Kind::Text, "Share of packets lost."),
-    Field::new("exceeded", Kind::Text, "Limits below these rates."),
-];
 
 choice! {
     /// A workload of the paper.
@@ -96,19 +54,6 @@ pub struct SimulationSettings {
     pub gbps: Vec<u32>,
     /// Modes, each a switch of its own.
     pub modes: Vec<Mode>,
-}
-
-/// The outcome of all simulated switches.
-pub struct SimulationReport {
-    rows: Vec<Row>,
-}
-
-struct Row {
-    traffic: &'static str,
-    gbps: u32,
-    mode: String,
-    seconds: f64,
-    tally: SwitchTally,
 }
 
 /// A rate from its text.
@@ -163,7 +108,7 @@ pub fn simulate_workloads(
                 }
                 last_ps = packet.time_ps;
             }
-            rows.extend(finished(workload.name, gbps, last_ps, switches));
+            rows.extend(finished(workload.name, gbps, last_ps, switches, None));
         }
     }
     Ok(SimulationReport { rows })
@@ -185,6 +130,7 @@ fn finished(
     gbps: u32,
     last_ps: u64,
     switches: Switches,
+    agreement: Option<Agreement>,
 ) -> impl Iterator<Item = Row> {
     let seconds = last_ps.max(1) as f64 / 1e12;
     let row = move |(mode, switch): (String, Switch)| Row {
@@ -193,6 +139,7 @@ fn finished(
         mode,
         seconds,
         tally: switch.finish(),
+        agreement,
     };
     switches.into_iter().map(row)
 }
@@ -202,11 +149,12 @@ pub struct Simulator {
     settings: SimulationSettings,
     model: PacketModel,
     integer: Option<Arc<IntegerModel>>,
+    anomalous: Option<AnomalousFrames>,
 }
 
 impl Simulator {
     /// Checks that the modes fit the model, and that a switch can compute it in whole numbers where
-    /// that is asked for.
+    /// that is asked for. Verdicts are compared with the anomalous frames, if they are given.
     ///
     /// # Errors
     /// [`LogError::Usage`]
@@ -214,13 +162,14 @@ impl Simulator {
         settings: SimulationSettings,
         model: PacketModel,
         is_integer: bool,
+        anomalous: Option<AnomalousFrames>,
     ) -> Result<Self, LogError> {
         switches(&settings.modes, model.model.classes())?;
         let tables = || IntegerModel::new(&model.model, IntegerOptions::SWITCH);
         let integer = is_integer.then(tables).transpose();
         let integer = integer
             .map_err(|error| LogError::usage(format_args!("--integer with this model: {error}")))?;
-        Ok(Self { settings, model, integer: integer.map(Arc::new) })
+        Ok(Self { settings, model, integer: integer.map(Arc::new), anomalous })
     }
 }
 
@@ -250,10 +199,12 @@ impl Ready for Simulator {
             };
             let switches = switches(&self.settings.modes, self.model.model.classes());
             let switches = switches.map_err(Refusal::new)?;
-            Ok(Rate { gbps, judge, switches, streams: Streams::default(), bytes: 0 })
+            let agreement = self.anomalous.as_ref().map(|_| Agreement::default());
+            Ok(Rate { gbps, judge, switches, streams: Streams::default(), bytes: 0, agreement })
         };
         let rates = self.settings.gbps.iter().map(rate).collect::<Result<_, Refusal>>()?;
-        Ok(SimulationLens { rates, packets: 0 }.into())
+        let (anomalous, truth) = (self.anomalous, Vec::new());
+        Ok(SimulationLens { rates, packets: 0, anomalous, truth }.into())
     }
 }
 
@@ -261,6 +212,9 @@ impl Ready for Simulator {
 struct SimulationLens {
     rates: Vec<Rate>,
     packets: u64,
+    anomalous: Option<AnomalousFrames>,
+    /// Of the packets of a batch whether they are anomalous; none where that is not known.
+    truth: Vec<bool>,
 }
 
 struct Rate {
@@ -270,6 +224,7 @@ struct Rate {
     streams: Streams,
     /// Of one stream so far.
     bytes: u64,
+    agreement: Option<Agreement>,
 }
 
 /// Packets of all streams, each with [other addresses](rename).
@@ -281,10 +236,12 @@ struct Streams {
 }
 
 impl Rate {
-    fn take(&mut self, batch: &Batch<'_>) {
+    fn take(&mut self, batch: &Batch<'_>, truth: &[bool]) {
         let streams = self.gbps / STREAM_GBPS;
         let together = (BATCH_LEN / streams as usize).max(1);
+        let mut truths = truth.chunks(together);
         for records in batch.records.chunks(together) {
+            let truth = truths.next().unwrap_or_default();
             let Streams { bytes, records: all, judged } = &mut self.streams;
             bytes.clear();
             all.clear();
@@ -300,6 +257,11 @@ impl Rate {
             self.judge.judge(&Batch { bytes, records: all, tick: None }, judged);
             for (index, (record, judged)) in all.iter().zip(&*judged).enumerate() {
                 let lengths = lengths(record);
+                if let (Some(agreement), Some(&is_anomalous)) =
+                    (&mut self.agreement, truth.get(index / streams as usize))
+                {
+                    agreement.count(judged.class > 0, is_anomalous);
+                }
                 let stream = index as u64 % u64::from(streams);
                 // Streams follow each other within the time of their packet.
                 let part = u64::from(lengths.wire()) * BYTE_PS * stream / u64::from(streams);
@@ -350,7 +312,11 @@ impl Lens for SimulationLens {
     fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
         let batch = piece.as_batch();
         self.packets += batch.records.len() as u64;
-        self.rates.iter_mut().for_each(|rate| rate.take(&batch));
+        self.truth.clear();
+        if let Some(anomalous) = &mut self.anomalous {
+            self.truth.extend(anomalous.take(batch.records.len()));
+        }
+        self.rates.iter_mut().for_each(|rate| rate.take(&batch, &self.truth));
     }
 
     fn outcome(&self) -> Option<Outcome> {
@@ -365,114 +331,13 @@ impl Watcher for SimulationLens {
 
     fn close(self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {
         let outcome = Outcome { keyed: self.packets, ..Outcome::default() };
-        let rows = self
-            .rates
-            .into_iter()
-            .flat_map(|rate| finished("captures", rate.gbps, rate.bytes * BYTE_PS, rate.switches));
+        self.anomalous.map_or(Ok(()), |anomalous| anomalous.left()).map_err(Refusal::new)?;
+        let rows = self.rates.into_iter().flat_map(|rate| {
+            let end_ps = rate.bytes * BYTE_PS;
+            finished("captures", rate.gbps, end_ps, rate.switches, rate.agreement)
+        });
         let report = SimulationReport { rows: rows.collect() };
         Ok(Closing { outcome, found: Some(Box::new(report)), ..Closing::default() })
-    }
-}
-
-impl Row {
-    #[allow(clippy::cast_precision_loss)]
-    fn gbps(&self, bytes: u64) -> f64 {
-        bytes as f64 * 8e-9 / self.seconds
-    }
-
-    #[allow(clippy::cast_precision_loss)]
-    fn mpps(&self, packets: u64) -> f64 {
-        packets as f64 * 1e-6 / self.seconds
-    }
-
-    /// Limits that the log would have to be within, and is not.
-    #[allow(clippy::cast_precision_loss)]
-    fn exceeded(&self) -> String {
-        let (all, limits) = (self.tally.all(), SwitchLimits::default());
-        let log_gbps = self.gbps(all.log_bytes);
-        // What is stored is without what is around each message.
-        let around = all.log_packets * u64::from(packetlog::switch::MESSAGE_BYTES);
-        let rates = [
-            ("recirculation", self.gbps(all.round_bytes), limits.recirculation_mbps),
-            ("rdma", log_gbps, limits.rdma_mbps),
-            ("disks", self.gbps(all.log_bytes - around), limits.disk_mbps),
-        ];
-        let above = rates.iter().filter(|(_, gbps, mbps)| gbps * 1e3 > *mbps as f64);
-        above.map(|&(name, ..)| name).collect::<Vec<_>>().join(" ")
-    }
-}
-
-impl SimulationReport {
-    /// All of it.
-    ///
-    /// # Errors
-    /// A row that does not fit, a fault of ours.
-    #[allow(clippy::cast_precision_loss)]
-    pub fn columns(&self) -> Result<Columns, RowMismatch> {
-        let mut columns = Columns::new(SIMULATION);
-        for row in &self.rows {
-            let (tally, all) = (&row.tally, row.tally.all());
-            let (benign, marked) = (&tally.benign, &tally.anomalous);
-            let exceeded = row.exceeded();
-            let first = tally.first_loss_ps.iter().flatten().min();
-            let lost = |cause: LossCause| Value::U64(tally.lost[cause as usize]);
-            columns.push_row(&[
-                Value::Str(row.traffic),
-                Value::U32(row.gbps),
-                Value::Str(&row.mode),
-                Value::U64(all.packets),
-                Value::F64(row.mpps(all.packets)),
-                Value::U64(marked.packets),
-                Value::F64(row.gbps(all.log_bytes)),
-                Value::F64(row.mpps(all.log_packets)),
-                Value::F64(row.gbps(benign.log_bytes)),
-                Value::F64(row.mpps(benign.log_packets)),
-                Value::F64(row.gbps(marked.log_bytes)),
-                Value::F64(row.mpps(marked.log_packets)),
-                Value::F64(row.gbps(marked.bytes)),
-                Value::F64(row.gbps(all.round_bytes)),
-                Value::F64(row.mpps(all.round_packets)),
-                Value::Str(&exceeded),
-                Value::U64(tally.full),
-                Value::U64(tally.partial),
-                Value::U64(tally.headers),
-                Value::U64(tally.not_sampled),
-                lost(LossCause::Recirculation),
-                lost(LossCause::Rdma),
-                lost(LossCause::RdmaRecovery),
-                lost(LossCause::Memory),
-                Value::U64(tally.nacks),
-                Value::U64(tally.blocks_written),
-                first.map_or(Value::Null, |&ps| Value::F64(ps as f64 * 1e-6)),
-            ])?;
-        }
-        Ok(columns)
-    }
-
-    /// What fits a terminal.
-    ///
-    /// # Errors
-    /// A row that does not fit, a fault of ours.
-    #[allow(clippy::cast_precision_loss)]
-    pub fn shown(&self) -> Result<Columns, RowMismatch> {
-        let mut columns = Columns::new(SHOWN);
-        for row in &self.rows {
-            let (all, lost) = (row.tally.all(), row.tally.lost.iter().sum::<u64>());
-            let percent =
-                |part: u64| format!("{:.2} %", part as f64 / all.packets.max(1) as f64 * 100.0);
-            columns.push_row(&[
-                Value::Str(row.traffic),
-                Value::U32(row.gbps),
-                Value::Str(&row.mode),
-                Value::Str(&percent(row.tally.anomalous.packets)),
-                Value::Str(&format!("{:.1}", row.gbps(all.log_bytes))),
-                Value::Str(&format!("{:.1}", row.mpps(all.log_packets))),
-                Value::Str(&format!("{:.1}", row.gbps(all.round_bytes))),
-                Value::Str(&percent(lost)),
-                Value::Str(&row.exceeded()),
-            ])?;
-        }
-        Ok(columns)
     }
 }
 

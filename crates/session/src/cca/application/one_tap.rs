@@ -90,7 +90,8 @@ impl Watcher for Watching {
     }
 
     fn counts(&self, _: &Now<'_>) -> Vec<Count> {
-        of_flight(self.reader.counts(), self.left_out)
+        let forgotten = self.reader.slots_forgotten_early();
+        of_flight(self.reader.counts(), self.left_out, forgotten)
     }
 
     fn close(mut self: Box<Self>, _: &RunTotals) -> Result<Closing, Refusal> {
@@ -105,6 +106,13 @@ impl Watcher for Watching {
             lines.push_str(&format!(
                 "cca: {} packets are of flows that no rule selects\n",
                 self.left_out
+            ));
+        }
+        let forgotten = self.reader.slots_forgotten_early();
+        if forgotten > 0 {
+            lines.push_str(&format!(
+                "cca: {forgotten} slots of flows were forgotten early: names of busy flows are \
+                 from less of their past\n"
             ));
         }
         let beyond_max_keys = self.reader.beyond_max_flows();

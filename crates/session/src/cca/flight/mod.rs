@@ -159,6 +159,12 @@ impl FlightReader {
         self.tap.counts()
     }
 
+    /// Slots that were forgotten before their time.
+    #[must_use]
+    pub const fn slots_forgotten_early(&self) -> u64 {
+        self.tap.forgotten_early()
+    }
+
     /// Packets by outcome.
     #[must_use]
     pub fn outcome(&self) -> Outcome {

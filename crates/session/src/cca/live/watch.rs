@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use capture::tap::{SlotTap, SlotTapCounts, SlotTapOptions, TapEvent as Heard, TapSide};
+use cca::trained::SETTLED;
 use cca::{Change, FlowWay, Follow, Model, Pair, Period, Rules, Segment, TapOptions};
 use engine::run::Control;
 use packet::flow_key::Endpoint;
@@ -67,6 +68,8 @@ pub struct Watch {
     tap: SlotTap,
     pair: Pair,
     follow: Follow,
+    /// Since when every flow has been followed as soon as it was seen.
+    room_since: Option<Timestamp>,
     options: WatchOptions,
     missed: Option<MissedDepartures>,
     /// Which flows may be followed; all where nothing chooses.
@@ -94,8 +97,9 @@ impl Watch {
         egress.attach(&mut tap)?;
         Ok(Self {
             tap,
-            pair: Pair::new(options.taps),
+            pair: Pair::of_sampled(options.taps),
             follow: Follow::new(options.followed_max),
+            room_since: None,
             options,
             missed: egress.missed(),
             chosen: None,
@@ -266,18 +270,27 @@ impl Watch {
     }
 
     fn change(&mut self, changes: Vec<Change>) -> Result<(), WatchError> {
-        let Self { tap, pair, missed, .. } = self;
+        let (now, clock) = (self.time()?, self.clock());
+        // Where there has been room, a flow that comes is one that begins, or that does so again
+        // after a pause: its first two seconds are like none that models were trained on.
+        let is_new = self.room_since.is_some_and(|since| now.since(since) >= SETTLED);
+        let Self { tap, pair, missed, follow, room_since, .. } = self;
+        *room_since = follow.has_room().then(|| room_since.unwrap_or(now));
         for change in changes {
             match change {
                 Change::Leave { way } => {
                     tap.leave(ends(way))?;
-                    pair.ingress.forget(&way);
-                    pair.egress.forget(&way);
+                    pair.forget(&way);
                     if let Some(missed) = missed {
                         missed.forget(&way);
                     }
                 }
-                Change::Follow { way, slot } => tap.follow(ends(way), slot)?,
+                Change::Follow { way, slot } => {
+                    tap.follow(ends(way), slot)?;
+                    if is_new {
+                        pair.follow_new(way, clock.slot(now));
+                    }
+                }
             }
         }
         Ok(())
