@@ -8,7 +8,7 @@ use packet::{Span, TapSlot, Timestamp};
 
 use crate::inputs::{Input, MissingReason, Rules, Scratch, Window};
 use crate::segment::FlowWay;
-use crate::tap::{Tap, TapOptions};
+use crate::tap::{Tap, TapOptions, shorter};
 use crate::trained::{self, QueueConditions, RATE_OVER, SHARE_MIN};
 
 /// Both taps.
@@ -21,11 +21,19 @@ pub struct Pair {
     options: TapOptions,
     /// Flows that are known to have begun when they were followed, and in which slot.
     new: HashMap<FlowWay, i64>,
+    /// So many slots are kept of both taps together.
+    slots_max: usize,
+    forgotten_early: u64,
     ingress_slots: Vec<TapSlot>,
     egress_slots: Vec<TapSlot>,
     scratch: Scratch,
     rows: Vec<f32>,
 }
+
+/// Slots of both taps, 400 MB: a minute of 50 flows that send in every millisecond of it.
+const SLOTS_MAX: usize = 6 << 20;
+/// Before a period, what shows how much of a flow waits as it begins.
+const SHOWS_QUEUE: Span = Span::from_seconds(1);
 
 /// Some slots of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +81,8 @@ impl Pair {
             egress: Tap::new(options),
             options,
             new: HashMap::new(),
+            slots_max: SLOTS_MAX,
+            forgotten_early: 0,
             ingress_slots: Vec::new(),
             egress_slots: Vec::new(),
             scratch: Scratch::default(),
@@ -309,6 +319,37 @@ impl Pair {
         self.egress.forget_before(now);
     }
 
+    /// Where more slots are kept than there is room for, both taps keep less of the past of all
+    /// flows, half as long each time, until half of the room is free. From this slot on all are
+    /// kept, and those before it that show what the queue holds. Counted as of when old slots were
+    /// forgotten last.
+    pub fn make_room(&mut self, needed: i64) {
+        let before = self.slot_count();
+        if before <= self.slots_max {
+            return;
+        }
+        let needed = needed.saturating_sub(self.options.clock.count(SHOWS_QUEUE));
+        let latest = self.ingress.latest().max(self.egress.latest());
+        for oldest in shorter(&self.options, latest, needed) {
+            self.ingress.forget_slots(oldest);
+            self.egress.forget_slots(oldest);
+            if self.slot_count() <= self.slots_max / 2 {
+                break;
+            }
+        }
+        self.forgotten_early += before.saturating_sub(self.slot_count()) as u64;
+    }
+
+    const fn slot_count(&self) -> usize {
+        self.ingress.slot_count() + self.egress.slot_count()
+    }
+
+    /// Slots that were forgotten before they were as old as is kept, for want of memory.
+    #[must_use]
+    pub const fn forgotten_early(&self) -> u64 {
+        self.forgotten_early
+    }
+
     /// How it was made.
     #[must_use]
     pub const fn options(&self) -> &TapOptions {
@@ -412,6 +453,28 @@ mod tests {
         pair.forget(&way());
         put(&mut pair, 30_000..30_001);
         assert_eq!(pair.known_slots(&way(), at(30_001)), (1, false));
+    }
+
+    #[test]
+    fn both_taps_forget_alike_where_there_is_no_room_and_keep_what_a_period_needs() {
+        let mut pair = Pair { slots_max: 8_000, ..Pair::new(options()) };
+        let put = |tap: &mut Tap, slots: Range<i64>| {
+            for slot in slots {
+                let first_ns = slot * 1_000_000;
+                tap.put(way(), TapSlot { slot, first_ns, ..TapSlot::default() });
+            }
+        };
+        put(&mut pair.ingress, 0..6_000);
+        put(&mut pair.egress, 10..6_010);
+        pair.forget_old();
+        pair.make_room(5_900);
+        let kept = |tap: &Tap| tap.latest_slots(&way()).last().map(|slot| slot.slot);
+        // 1.25 of 10 s: with 2.5 s more than half of the room were still taken.
+        assert_eq!((kept(&pair.ingress), kept(&pair.egress)), (Some(4_759), Some(4_759)));
+        assert_eq!(pair.forgotten_early(), 4_759 + 4_749);
+        pair.slots_max = 100;
+        pair.make_room(5_900);
+        assert_eq!((kept(&pair.ingress), kept(&pair.egress)), (Some(4_900), Some(4_900)));
     }
 
     #[test]

@@ -170,7 +170,29 @@ pub struct Tap {
     latest: Timestamp,
     /// Slots before this one are kept no more, also where packets come that late.
     oldest: i64,
+    /// Slots of all flows, when old ones were forgotten last.
+    slot_count: usize,
     counts: TapCounts,
+}
+
+/// The oldest slots to keep, where each time half as much of the past is kept, up to the last that
+/// is needed.
+pub(crate) fn shorter(
+    options: &TapOptions,
+    latest: Timestamp,
+    needed: i64,
+) -> impl Iterator<Item = i64> {
+    let (clock, mut kept_ns) = (options.clock, options.kept.as_ns());
+    let mut is_over = false;
+    std::iter::from_fn(move || {
+        if is_over {
+            return None;
+        }
+        kept_ns /= 2;
+        let oldest = clock.slot(latest.minus(Span::from_ns(kept_ns))).min(needed);
+        is_over = oldest == needed || kept_ns < clock.length().as_ns();
+        Some(oldest)
+    })
 }
 
 #[derive(Debug, Default)]
@@ -215,6 +237,7 @@ impl Tap {
             flows: HashMap::new(),
             latest: Timestamp::MIN,
             oldest: i64::MIN,
+            slot_count: 0,
             counts: TapCounts::default(),
         }
     }
@@ -305,13 +328,27 @@ impl Tap {
     /// however far ahead it is.
     pub fn forget_before(&mut self, now: Timestamp) {
         let clock = self.options.clock;
-        let oldest = clock.slot(now.min(self.latest).minus(self.options.kept));
+        self.forget_slots(clock.slot(now.min(self.latest).minus(self.options.kept)));
+    }
+
+    /// The same of slots before this one.
+    pub(crate) fn forget_slots(&mut self, oldest: i64) {
         self.oldest = oldest;
+        self.slot_count = 0;
         self.flows.retain(|_, kept| {
             let gone = kept.slots.partition_point(|slot| slot.slot < oldest);
             kept.slots.drain(..gone);
+            if kept.slots.capacity() / 4 > kept.slots.len() {
+                kept.slots.shrink_to(2 * kept.slots.len());
+            }
+            self.slot_count += kept.slots.len();
             !kept.slots.is_empty() || kept.flow.open().is_some_and(|open| open.slot >= oldest)
         });
+    }
+
+    /// Slots of all flows, when old ones were forgotten last.
+    pub(crate) const fn slot_count(&self) -> usize {
+        self.slot_count
     }
 
     /// When the first packet came of which anything is kept.

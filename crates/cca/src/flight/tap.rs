@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
 use packet::wire::tcp_options::TcpOption;
-use packet::{Batch, FlowDirection, FlowKey, Frame, Span, Timestamp};
+use packet::{Batch, FlowDirection, FlowKey, Frame, Timestamp};
 
 use super::flow::Ack;
 use super::kept::{FlightSlots, Flows};
@@ -14,7 +14,7 @@ use super::window::{
 };
 use crate::pair::Period;
 use crate::segment::{FlowWay, Segment, UnfitReason};
-use crate::tap::TapOptions;
+use crate::tap::{TapOptions, shorter};
 
 /// The outcome of a tap's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -123,8 +123,6 @@ pub struct FlightTap {
 
 /// Slots of all flows, 200 MB: a minute of 350 flows that send in every 10 ms of it.
 const SLOTS_MAX: usize = 2 << 20;
-/// Each flow keeps its last slots, however many flows there are.
-const SLOTS_PER_FLOW_MIN: usize = 8;
 
 impl FlightTap {
     /// Before the first packet. A sampler is not asked: acknowledgements need all of the data.
@@ -185,23 +183,22 @@ impl FlightTap {
         if !has_place {
             self.counts.no_place += 1;
         }
-        let flows_need = self.options.flow_count_max.saturating_mul(SLOTS_PER_FLOW_MIN);
-        if self.flows.slot_count() > self.slots_max.max(flows_need) {
-            self.forget_early();
-        }
     }
 
-    /// All flows keep less of their past, half as long each time, until half of the room is free:
-    /// so a flow that came early keeps no more than one that came late.
-    #[cold]
-    fn forget_early(&mut self) {
-        let (clock, before) = (self.options.clock, self.flows.slot_count());
-        let mut kept_ns = self.options.kept.as_ns();
-        while self.flows.slot_count() > self.slots_max / 2 && kept_ns > clock.length().as_ns() {
-            kept_ns /= 2;
-            let oldest_slot = clock.slot(self.latest.minus(Span::from_ns(kept_ns)));
-            self.oldest = self.oldest.max(oldest_slot);
-            self.flows.forget(Timestamp::MIN, oldest_slot);
+    /// Where more slots are kept than there is room for, all flows keep less of their past, half as
+    /// long each time, until half of the room is free: so a flow that came early keeps no more than
+    /// one that came late. From this slot on all are kept, whatever they take.
+    pub fn make_room(&mut self, needed: i64) {
+        let before = self.flows.slot_count();
+        if before <= self.slots_max {
+            return;
+        }
+        for oldest in shorter(&self.options, self.latest, needed) {
+            self.oldest = self.oldest.max(oldest);
+            self.flows.forget(Timestamp::MIN, oldest);
+            if self.flows.slot_count() <= self.slots_max / 2 {
+                break;
+            }
         }
         self.forgotten_early += before.saturating_sub(self.flows.slot_count()) as u64;
     }

@@ -561,6 +561,7 @@ fn all_flows_forget_alike_where_they_send_more_than_there_is_room_for() {
             let time = Timestamp::from_ns(ns);
             tap.add(&Passing { way: *way, time, segment, ack: None });
         }
+        tap.make_room(i64::from(at) - 50);
         tap.slots(&ways[0], &mut slots);
         assert!(slots.len() <= 1_001);
     }
@@ -572,7 +573,12 @@ fn all_flows_forget_alike_where_they_send_more_than_there_is_room_for() {
     let now = slots.last().unwrap().slot;
     assert_eq!((now, slots[0].slot), (19_999, 20_000 - i64::try_from(lens[1]).unwrap()));
     assert!((34_000..35_000).contains(&tap.forgotten_early()), "{}", tap.forgotten_early());
-    // Of flows that are gone nothing is counted as kept.
+    // What is needed stays.
+    let mut tap = tap.with_slots_max(10);
+    tap.make_room(19_900);
+    tap.slots(&way(), &mut slots);
+    // With it the last before it, which shows what was in flight.
+    assert_eq!(slots.len(), 101);
     tap.begin_again();
     tap.add(&Passing { way: ways[0], time: Timestamp::from_ns(0), segment: None, ack: None });
     assert_eq!(tap.flows().count(), 0);

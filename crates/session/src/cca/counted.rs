@@ -36,9 +36,25 @@ pub(super) fn of_flight(
     let mut made = by_outcome(None, named, counts.begun_again);
     let about = "Packets of flows that no rule selects.";
     made.push(Count::total("packets_left_out", about, left_out));
-    let about = "Slots of flows that were forgotten before their time, for want of memory.";
-    made.push(Count::total("slots_forgotten_early", about, slots_forgotten_early));
+    made.push(forgotten_early(slots_forgotten_early));
     made
+}
+
+/// What flows did that is no longer known, since all together did much.
+pub(super) fn forgotten_early(slots: u64) -> Count {
+    let about = "Slots of flows that were forgotten before their time, for want of memory.";
+    Count::total("slots_forgotten_early", about, slots)
+}
+
+/// The same for the summary; nothing where nothing was.
+pub(super) fn forgotten_early_line(slots: u64) -> String {
+    match slots {
+        0 => String::new(),
+        slots => format!(
+            "cca: {slots} slots of flows were forgotten early, for want of memory: busy flows are \
+             named from less of their past\n"
+        ),
+    }
 }
 
 /// One of two taps. All outcomes together are the packets that came.

@@ -11,7 +11,7 @@ use store::Count;
 pub use crate::second::behind;
 
 use super::BEGUN_AGAIN;
-use super::counted::of_tap;
+use super::counted::{forgotten_early, forgotten_early_line, of_tap};
 use super::naming::Namer;
 use super::rows::QueueReport;
 use super::settings::CcaSettings;
@@ -156,6 +156,7 @@ impl QueuePeriods {
     pub fn counts(&self) -> Vec<Count> {
         let mut counts = of_tap("ingress", self.pair.ingress.counts());
         counts.extend(of_tap("egress", self.pair.egress.counts()));
+        counts.push(forgotten_early(self.pair.forgotten_early()));
         counts
     }
 
@@ -170,7 +171,9 @@ impl QueuePeriods {
     #[must_use]
     pub fn into_done(self) -> (TapOutcome, SourceSummary) {
         let egress = TapOutcome::of(&self.pair.egress);
-        (TapOutcome::of(&self.pair.ingress), self.egress.finish(egress))
+        let mut ingress = TapOutcome::of(&self.pair.ingress);
+        ingress.lines.push_str(&forgotten_early_line(self.pair.forgotten_early()));
+        (ingress, self.egress.finish(egress))
     }
 
     /// When the period is past that begins here.
@@ -220,6 +223,7 @@ impl QueuePeriods {
             let horizon = horizon.unwrap_or(latest);
             begin = walk.next(period.end(), is_told, |from| pair.next_slot(from), horizon);
             pair.forget_before(clock.start(begin));
+            pair.make_room(begin);
         }
     }
 }

@@ -6,7 +6,7 @@ use packet::{Batch, Record, Timestamp};
 
 use super::{Cca, Out};
 use crate::application::{Application as _, Closing, Count, Opening, Refusal, Watcher, Watchers};
-use crate::cca::counted::of_flight;
+use crate::cca::counted::{forgotten_early_line, of_flight};
 use crate::cca::flight::{self, FlightReader, FlightReport};
 use crate::done::RunTotals;
 use crate::rules::{Act, Following};
@@ -108,13 +108,7 @@ impl Watcher for Watching {
                 self.left_out
             ));
         }
-        let forgotten = self.reader.slots_forgotten_early();
-        if forgotten > 0 {
-            lines.push_str(&format!(
-                "cca: {forgotten} slots of flows were forgotten early: names of busy flows are \
-                 from less of their past\n"
-            ));
-        }
+        lines.push_str(&forgotten_early_line(self.reader.slots_forgotten_early()));
         let beyond_max_keys = self.reader.beyond_max_flows();
         let closing =
             Closing { outcome, key: flight::KEY, lines, beyond_max_keys, ..Closing::default() };

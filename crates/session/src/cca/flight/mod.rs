@@ -149,6 +149,7 @@ impl FlightReader {
         }
         if self.begin.replace(begin) != Some(begin) {
             self.tap.forget_before(clock.start(begin));
+            self.tap.make_room(begin);
         }
         Ok(())
     }

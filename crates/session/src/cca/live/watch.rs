@@ -15,7 +15,7 @@ use packet::{FlowKey, Protocol, SlotClock, Span, Timestamp};
 use store::{Count, Counting};
 
 use super::{Departures, Device, FlowChoices, MissedDepartures, WatchError};
-use crate::cca::counted::of_kernel;
+use crate::cca::counted::{forgotten_early, of_kernel};
 use crate::cca::naming::Namer;
 use crate::cca::rows::QueueReport;
 use crate::cca::settings::CcaSettings;
@@ -122,6 +122,7 @@ impl Watch {
         let [ingress, egress] = self.counts()?;
         let mut counts = of_kernel("ingress", &ingress);
         counts.extend(of_kernel("egress", &egress));
+        counts.push(forgotten_early(self.pair.forgotten_early()));
         if let Some(chosen) = &self.chosen {
             let about = "Times that a flow exceeded those for which the taps know the selection.";
             counts.push(Count::total("choices_beyond_max", about, chosen.beyond_max()));
@@ -178,6 +179,7 @@ impl Watch {
             self.choose(brought)?;
             self.pair.advance(clock.start(period.end()));
             self.pair.forget_old();
+            self.pair.make_room(period.end());
             let behind = clock.slot(self.time()?).div_euclid(len).saturating_mul(len);
             // Periods that whoever takes rows had no time for are left out, not queued.
             start = period.end().max(behind);
