@@ -103,6 +103,19 @@ def test_one_run_writes_a_folder(folder: Path) -> None:
     assert "name another folder" in second.stderr
 
 
+def test_rows_that_are_not_stored_are_a_loss(tmp_path: Path) -> None:
+    (tmp_path / "wirelens.toml").write_text('[flows]\noutput = "flows.csv"\n[history]\n')
+    folder = tmp_path / "history"
+    folder.mkdir()
+    # What is in the way of its rows.
+    (folder / "flows").touch()
+    ran = wirelens("run", "-q", "-c", "wirelens.toml", "-r", str(DEMO), cwd=tmp_path)
+    assert ran.status == 1
+    assert "[history] 312 rows were not stored; check the disk" in ran.stderr
+    assert "File exists" in ran.stderr
+    assert len((tmp_path / "flows.csv").read_text().splitlines()) == 1 + 312, "all else is done"
+
+
 @pytest.mark.parametrize(
     ("lines", "named"),
     [('keep = "soon"', "keep"), ("keep-bytes = 0", "keep-bytes"), ("days = 7", "days")],

@@ -1,14 +1,17 @@
 """A model that is replaced while a run listens: each flow keeps the one that it began with."""
 
+import hashlib
 import json
 import signal
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from command import ROOT
+from command import ROOT, wirelens
 from lab import Link, Listening, datagrams, identity, new_link
 from sealing import seal
+from workers import Worker, server_in
+from workers import settings as workers_settings
 
 pytestmark = pytest.mark.testbed
 
@@ -27,6 +30,16 @@ def put_model(folder: Path, name: str, unknown_below: str) -> None:
     text = cascade.read_text()
     assert '"unknown_below": 0.5' in text
     cascade.write_text(text.replace('"unknown_below": 0.5', f'"unknown_below": {unknown_below}'))
+    seal(folder, *(path.name for path in folder.iterdir() if path.name != "SHA256SUMS"))
+
+
+def put_stage(folder: Path) -> None:
+    """Another last stage under the name of the one before, as if it was trained again."""
+    stage = folder / "slow.trees.jsonl"
+    *body, _ = stage.read_text().splitlines(keepends=True)
+    body[0] = body[0].replace('"source":"', '"source":"again ', 1)
+    digest = hashlib.sha256("".join(body).encode()).hexdigest()
+    stage.write_text("".join(body) + json.dumps({"sha256": digest}, separators=(",", ":")) + "\n")
     seal(folder, *(path.name for path in folder.iterdir() if path.name != "SHA256SUMS"))
 
 
@@ -78,3 +91,28 @@ def test_flows_keep_the_model_that_they_began_with(tmp_path: Path) -> None:
     assert first != second and first.startswith("services@") and second.startswith("services@")
     assert f"{second} serves flows from now on, in place of {first}" in ran.stderr
     assert f"verdicts by model: {FLOWS} by {first}, {FLOWS} by {second}" in ran.stderr
+
+
+def test_a_stage_of_the_same_name_is_taken_up(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    put_model(model, "services", "0.5")
+    with new_link() as link, Listening(tmp_path, "run", "-c", settings(tmp_path)) as live:
+        send(link, BEFORE, 3)
+        link.settle()
+        put_stage(model)
+        live.signal(signal.SIGHUP)
+        live.wait_for(r"\[classify\] services@\w+ serves flows from now on, in place of services@")
+        ran = live.end()
+    assert ran.status == 0, ran.stderr
+
+
+def test_a_worker_with_another_stage_is_not_asked(tmp_path: Path) -> None:
+    """Its scores would be others than those that the sensor expects."""
+    model = tmp_path / "model"
+    put_model(model, "services", "0.5")
+    put_stage(model)
+    with server_in(tmp_path) as server, Worker(tmp_path, server.address, model=model) as worker:
+        server.wait_for_workers(1)
+        ran = wirelens("run", "-c", workers_settings(tmp_path, server.address))
+        assert ran.status == 0 and "no worker has services@" in ran.stderr, ran.stderr
+        assert worker.end().rows == 0

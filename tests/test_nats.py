@@ -165,7 +165,7 @@ def test_a_broker_that_comes_later_gets_all_rows(tmp_path: Path) -> None:
 def test_without_a_broker_the_run_is_the_same_and_says_so(tmp_path: Path) -> None:
     address = f"nats://127.0.0.1:{free_port()}"
     ran = wirelens("run", "-q", "-c", settings(tmp_path, address))
-    assert ran.status == 0, ran.stderr
+    assert ran.status == 1, ran.stderr
     flows = (tmp_path / "flows.jsonl").read_text().splitlines()
     alone = wirelens("flows", "-q", "-r", DEMO, "--format", "jsonl", "--read-names")
     assert flows == alone.stdout.decode().splitlines()
@@ -187,7 +187,7 @@ def test_a_full_stream_is_reported_and_counted(tmp_path: Path) -> None:
         made = {"name": "WIRELENS", "subjects": ["wirelens.v1.rows.>"], **limits}
         assert "error" not in client.ask("$JS.API.STREAM.CREATE.WIRELENS", made)
         ran = wirelens("run", "-q", "-c", settings(tmp_path, server.address))
-        assert ran.status == 0
+        assert ran.status == 1
         assert "maximum messages exceeded" in ran.stderr and "not acknowledged" in ran.stderr
         [kept] = stream_messages(server.port)
         count = int(kept.headers["Wirelens-Rows"])
@@ -203,7 +203,7 @@ def test_a_broker_without_jetstream_is_reported(tmp_path: Path) -> None:
         plain.start()
         try:
             ran = wirelens("run", "-q", "-c", settings(tmp_path, plain.address))
-            assert ran.status == 0
+            assert ran.status == 1
             assert "wanted: a server with JetStream" in ran.stderr
             assert "rows were not published" in ran.stderr
         finally:

@@ -3,6 +3,7 @@
 Links are of the tests' own, in network namespaces; see lab.py. Without root they are skipped.
 """
 
+import json
 import os
 import re
 import signal
@@ -80,6 +81,37 @@ def test_modes_change_while_packets_come_and_none_is_lost(
     assert shown.count(f"{HEADERS + 128}\t{ANOMALOUS}") == 80
     assert shown.count(f"{HEADERS}\t{BENIGN}") == 800 + 100
     assert shown.count(f"{whole}\t{BENIGN}") == 80
+
+
+def test_events_of_a_log_have_a_limit_and_those_that_are_deleted_are_counted(
+    tmp_path: Path, model: Path, link: Link
+) -> None:
+    log = tmp_path / "log"
+    log.mkdir(mode=0o700)
+    old = [json.dumps({"event": "old", "time_ns": number}) + "\n" for number in range(1000)]
+    (log / "events.jsonl.1").write_text("".join(old[:10]))
+    # Room for the event of the start, so that the file is begun again under way.
+    room = (16 << 10) - 500
+    (log / "events.jsonl").write_text("".join(old[10:])[:room].rsplit("\n", 1)[0] + "\n")
+    with recording(tmp_path, log, model, "--keep-bytes", "1M") as run:
+        link.send(frames(10))
+        seen(log, 10)
+        for mode in ("log-minimum", "log-all") * 4:
+            assert wirelens("packetlog", "mode", mode, "--log", log).status == 0
+        now = status(log)
+        assert (now["events_lost"], now["events_deleted"]) == (0, 10)
+        metrics = wirelens("packetlog", "status", "--log", log, "--format", "prometheus")
+        assert "wirelens_packetlog_events_deleted_total 10\n" in metrics.stdout.decode()
+        ran = run.end()
+    assert ran.status == 0, ran.stderr
+    before, after = events(log / "events.jsonl.1"), events(log)
+    assert before[0]["time_ns"] == 10 and "begin" in (event["event"] for event in before)
+    assert after[0]["event"] == "rotate" and after[0]["events_deleted"] == 10
+    kinds = [event["event"] for event in before + after]
+    assert kinds.count("mode") == 8 and kinds[-1] == "end"
+    held = sum(path.stat().st_size for path in log.glob("events.jsonl*"))
+    ran = wirelens("packetlog", "stats", "--log", log)
+    assert f"{held:,} of events" in ran.stdout.decode() + ran.stderr, ran
 
 
 def test_a_ring_that_overflows_is_answered_by_keeping_less(

@@ -105,9 +105,11 @@ def server_in(folder: Path, more: str = "") -> Iterator[Server]:
 class Worker:
     """`wirelens worker`, which is ended at the latest by leaving its block."""
 
-    def __init__(self, folder: Path, servers: str, *arguments: str | Path) -> None:
+    def __init__(
+        self, folder: Path, servers: str, *arguments: str | Path, model: str | Path = MODEL
+    ) -> None:
         self._err = folder / f"worker-{len(list(folder.glob('worker-*.err')))}.err"
-        command = [PROGRAM, "worker", "--model", MODEL, "--server", servers, *arguments]
+        command = [PROGRAM, "worker", "--model", model, "--server", servers, *arguments]
         with self._err.open("wb") as err:
             self.process = subprocess.Popen(command, stderr=err, env=ENVIRONMENT)
 

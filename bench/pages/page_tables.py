@@ -1,6 +1,7 @@
 """Tables of the pages, from kept rows: `<!-- table: NAME [WORD...] -->`."""
 
 import hashlib
+import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
@@ -90,13 +91,35 @@ MODELS = {
     "l4s": "model.safetensors",
     "video-rate": "cascade.json",
 }
-"""Of each model that ships the file whose SHA-256 is its fingerprint, as `wirelens eval` prints it."""
+"""Of each model that ships the file whose SHA-256 is its fingerprint."""
 
 
 def fingerprint(model: str) -> str:
-    """`services@5da7f178a3e3`: one model and no other."""
+    """`services@5da7f178a3e3`: its name in rows that were measured before ids of cascades covered
+    more than one file.
+    """
     content = (ROOT / "models" / model / MODELS[model]).read_bytes()
     return f"{model}@{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def identity(model: str) -> str:
+    """Its name in rows since: `docs/specs/cascade.md` specifies it."""
+    folder = ROOT / "models" / model
+    if MODELS[model] != "cascade.json":
+        return fingerprint(model)
+    head = json.loads((folder / "cascade.json").read_text(encoding="utf-8"))
+    names = ["cascade.json", head.get("names"), *(stage["file"] for stage in head["stages"])]
+    contents = {name: (folder / name).read_bytes() for name in names if name is not None}
+    lines = "".join(
+        f"{hashlib.sha256(content).hexdigest()} {len(content)} {name}\n"
+        for name, content in contents.items()
+    )
+    return f"{model}@{hashlib.sha256(lines.encode()).hexdigest()[:12]}"
+
+
+def ids(model: str) -> set[str]:
+    """What rows call a model that ships."""
+    return {identity(model), fingerprint(model)}
 
 
 def weights(model: str) -> str:
@@ -108,10 +131,10 @@ def weights(model: str) -> str:
 
 def models() -> str:
     """What `--model NAME` is today."""
-    text = "| `--model` | fingerprint | card |\n|---|---|---|\n"
+    text = "| `--model` | id | fingerprint | card |\n|---|---|---|---|\n"
     for model in MODELS:
         card = f"[card](../../models/{model}/card.md)"
-        text += f"| `{model}` | `{fingerprint(model)}` | {card} |\n"
+        text += f"| `{model}` | `{identity(model)}` | `{fingerprint(model)}` | {card} |\n"
     return text
 
 

@@ -8,7 +8,8 @@ Needs `cargo build --release`. MODEL is the folder of a model without states of 
 to the folder OUT: `errors.jsonl` (Tables V and VIII), `agreement.jsonl` (verdicts, packet by
 packet), `switch.jsonl` (Tables X to XII, Figures 3 to 8: workloads of the paper, then each
 capture), `classifier.jsonl` (Table IX: each labelled run of the testbed, at more and more streams;
-intercepted packets are taken for benign ones), `speed.jsonl` (packets per core-second of the simulator) and `environment.json`.
+intercepted packets are taken for benign ones), `speed.jsonl` (packets per core-second of the
+simulator) and `environment.json`.
 """
 
 import argparse

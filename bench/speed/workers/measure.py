@@ -92,7 +92,7 @@ def make_slow_model(folder: Path, times: int) -> Path:
     shutil.copytree("models/services", folder)
     stage = folder / "slow.trees.jsonl"
     stage.write_text(repeated_trees(stage.read_text(), times))
-    # Another hash, or workers with the shipped model would be asked.
+    # Named after what it is in messages.
     cascade = json.loads((folder / "cascade.json").read_text()) | {"name": f"services-x{times}"}
     (folder / "cascade.json").write_text(json.dumps(cascade))
     sums = folder / "SHA256SUMS"

@@ -90,8 +90,8 @@ impl Pair {
         }
     }
 
-    /// The same, of packets that whoever hands them over has sampled as the options say: the taps
-    /// take all that come.
+    /// The same, of packets that were sampled before they come, as the options say: the taps take
+    /// all of them.
     #[must_use]
     pub fn of_sampled(options: TapOptions) -> Self {
         let all = TapOptions { sampler: None, ..options };
@@ -344,7 +344,7 @@ impl Pair {
         self.ingress.slot_count() + self.egress.slot_count()
     }
 
-    /// Slots that were forgotten before they were as old as is kept, for want of memory.
+    /// Slots that were forgotten before they were as old as is kept, as memory is limited.
     #[must_use]
     pub const fn forgotten_early(&self) -> u64 {
         self.forgotten_early

@@ -94,6 +94,12 @@ fn a_file_that_is_cut_anywhere_is_refused_in_a_line() {
         let text = refusal(&whole[..end]);
         assert!(!text.contains('\n'), "{text}");
     }
+    // What a library quotes of a file is in one line, and does nothing to a terminal.
+    let header = br#"{"a":{"dtype":"F\n\u001b[2J3","shape":[1],"data_offsets":[0,4]}}"#;
+    let mut quoted = (header.len() as u64).to_le_bytes().to_vec();
+    quoted.extend(header.iter().chain(&[0; 4]));
+    let text = refusal(&quoted);
+    assert!(text.contains("F  [2J3") && !text.contains(char::is_control), "{text:?}");
 }
 
 /// Of one tap, with levels, trained on flows of 1 to 10 Mbit/s and round trips of 10 to 100 ms.

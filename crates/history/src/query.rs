@@ -104,13 +104,13 @@ impl Keeper {
     ) -> QueryResult {
         let columns = columns(schema, ask);
         let held_bytes = AtomicUsize::new(0);
-        let of_files = self.each_file(index, name, ask.range, |file| {
+        let of_files = self.each_file(index, name, (ask.range, ask.filter), |file| {
             if held_bytes.load(Relaxed) > QUERY_BYTES_MAX {
                 return Ok(OfFile { found: Vec::new(), searched: 0, is_left_out: true });
             }
             let reading = Reading::new(self, name, file, schema)?;
             let mut of_file = OfFile { found: Vec::new(), searched: 0, is_left_out: false };
-            for (group, is_inside) in reading.groups(ask.range) {
+            for (group, is_inside) in reading.groups(ask.range, ask.filter) {
                 of_file.searched += reading.opened.row_count(group);
                 let rows = reading.wanted(group, is_inside, ask, &columns)?;
                 if rows.row_count() > 0 {
@@ -163,10 +163,11 @@ impl Keeper {
         let order = query.order.iter().flat_map(|order| order.measure.columns().iter().copied());
         let ask = Ask { range: query.range, filter: &query.filter, columns: Some(order.collect()) };
         let columns = columns(schema, &ask);
-        let of_files = self.each_file(&snapshot.index, name, query.range, |file| {
+        let wanted_of = (query.range, &query.filter);
+        let of_files = self.each_file(&snapshot.index, name, wanted_of, |file| {
             let reading = Reading::new(self, name, file, schema)?;
             let mut of_file = OfFile { found: Vec::new(), searched: 0, is_left_out: false };
-            for (group, _) in reading.groups(query.range) {
+            for (group, _) in reading.groups(query.range, &query.filter) {
                 of_file.searched += reading.opened.row_count(group);
                 let rows = reading.read(group, &columns)?;
                 of_file.found.extend(candidates(file, group, &rows, query, wanted, schema)?);
@@ -221,19 +222,19 @@ impl Keeper {
             reading.some(one.group, &all, &places).map(RowChunk::shared)
         };
         let rows = on_threads(wanted.len(), |at| {
-            let one = wanted.get(at)?;
+            let one = wanted.get(at).filter(|_| !query.filter.is_cancelled())?;
             guarded(|| read(one)).map_err(|why| self.found_damaged(name, one.0.file, &why)).ok()
         });
         rows.into_iter().map(|(_, rows)| rows).collect()
     }
 
     /// Reads the files of a range on several threads, the newest first; what they give is in the
-    /// order of the files.
+    /// order of the files. Files that come after the query was cancelled are left.
     fn each_file<'a, T: Send>(
         &self,
         index: &'a Index,
         name: &str,
-        range: TimeRange,
+        (range, filter): (TimeRange, &Filter),
         read: impl Fn(&'a StoredFile) -> Result<OfFile<T>, String> + Sync,
     ) -> Vec<(usize, OfFile<T>)> {
         let damaged = locked(&self.damaged).clone();
@@ -243,7 +244,7 @@ impl Keeper {
             .filter(|file| !damaged.contains(&file.numbers))
             .collect();
         on_threads(files.len(), |at| {
-            let file = files.get(at)?;
+            let file = files.get(at).filter(|_| !filter.is_cancelled())?;
             guarded(|| read(file)).map_err(|why| self.found_damaged(name, file, &why)).ok()
         })
     }
@@ -313,9 +314,9 @@ impl Keeper {
         let aggregate = if is_count { Aggregate::Sum } else { *aggregate };
         let (series_count, step_ns) = (*series_count, Some(step_ns));
         let columns = by.iter().chain([&value]).flat_map(|one| one.columns().iter().copied());
-        let ask = Ask { range, filter: &Filter::all(), columns: Some(columns.collect()) };
+        let filter = filter.all_as_long();
+        let ask = Ask { range, filter: &filter, columns: Some(columns.collect()) };
         let found = self.sums(table, &rollup.name, &ask)?;
-        let filter = Filter::all();
         let query =
             SeriesQuery { filter, range, value: Some(value), aggregate, by, series_count, step_ns };
         let mut series = query.run(&found.chunks, rollup.schema);
@@ -347,9 +348,11 @@ impl<'a> Reading<'a> {
         Ok(Self { keeper, file, opened, time: time_column(schema) })
     }
 
-    /// Row groups that may have rows of a range, and whether all their rows are in it.
-    fn groups(&self, range: TimeRange) -> impl Iterator<Item = (usize, bool)> {
-        (0..self.opened.group_count()).filter_map(move |group| {
+    /// Row groups that may have rows of a range, and whether all their rows are in it; none any
+    /// more once the query was cancelled.
+    fn groups(&self, range: TimeRange, filter: &Filter) -> impl Iterator<Item = (usize, bool)> {
+        let groups = (0..self.opened.group_count()).take_while(|_| !filter.is_cancelled());
+        groups.filter_map(move |group| {
             if range == TimeRange::default() {
                 return Some((group, true));
             }

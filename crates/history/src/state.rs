@@ -52,6 +52,16 @@ pub struct HistoryState {
     pub trouble: Option<String>,
 }
 
+impl HistoryState {
+    /// Rows that are not stored, in words; nothing where all are.
+    #[must_use]
+    pub fn losses(&self) -> Option<String> {
+        let Self { missed, .. } = self;
+        let what = || format!("{missed} rows were not stored; check the disk of its folder");
+        (*missed > 0).then(what)
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Counters {
     file_count: AtomicU64,

@@ -6,10 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use history::{Ask, History};
 use store::packets::PacketLog;
-use store::query::{Filter, Groups, GroupsQuery, Rows, RowsQuery, Series, SeriesQuery, TimeRange};
+use store::query::{
+    Cancellation, Filter, Groups, GroupsQuery, Rows, RowsQuery, Series, SeriesQuery, TimeRange,
+};
 use store::{RowChunk, Store, Table};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
+use crate::limits::{AnswerBytes, Limits};
 use crate::problem::Problem;
 use crate::tls::Tls;
 
@@ -73,6 +77,8 @@ pub(crate) struct AppState {
     /// What connections are encrypted with, if they are.
     pub tls: Option<Arc<Tls>>,
     pub served: RequestCounters,
+    pub limits: Limits,
+    pub answer_bytes: AnswerBytes,
     queries: Arc<Semaphore>,
     /// The state that events carry, with the sequence that it is of: the same for all who listen.
     state: Mutex<Option<(u64, Arc<str>)>>,
@@ -88,6 +94,22 @@ pub(crate) struct RequestCounters {
     pub connections: AtomicU64,
     pub connections_refused: AtomicU64,
     pub connections_open: AtomicU64,
+    /// Answers that were refused: too many queries wait, too many bytes, or for too long.
+    pub queries_refused: AtomicU64,
+    pub bytes_refused: AtomicU64,
+    pub queries_late: AtomicU64,
+    /// Connections that were closed: their request came too slowly, or their answer was taken so.
+    pub slow_requests: AtomicU64,
+    pub slow_answers: AtomicU64,
+}
+
+/// Cancels a query that is answered otherwise, or whose client has gone.
+struct CancelOnDrop(Cancellation);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 impl std::ops::Deref for App {
@@ -149,6 +171,7 @@ impl App {
         facts: Facts,
         address: SocketAddr,
         (token, tls): (Option<String>, Option<Arc<Tls>>),
+        limits: Limits,
     ) -> Self {
         Self(Arc::new(AppState {
             store,
@@ -158,6 +181,8 @@ impl App {
             token,
             tls,
             served: RequestCounters::default(),
+            limits,
+            answer_bytes: AnswerBytes::default(),
             queries: Arc::new(Semaphore::new(QUERIES_WAITING_MAX)),
             state: Mutex::default(),
             asked_ns: i64::MIN.into(),
@@ -200,21 +225,37 @@ impl App {
         })
     }
 
-    /// Runs a query where it holds up no other request.
+    /// Runs a query where it holds up no other request, until it is cancelled: it took too long, or
+    /// its client has gone.
     pub(crate) async fn query<T: Send + 'static>(
         &self,
-        query: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+        query: impl FnOnce(&Cancellation) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let Ok(permit) = Arc::clone(&self.queries).try_acquire_owned() else {
+            self.served.queries_refused.fetch_add(1, Ordering::Relaxed);
             return Err(Problem::busy());
         };
+        let within = self.limits.query_within;
+        let asked = CancelOnDrop(Cancellation::default());
+        let cancellation = asked.0.clone();
         let done = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            query()
+            // It has waited for others for too long.
+            if cancellation.is_cancelled() {
+                Err(Problem::late(within))
+            } else {
+                query(&cancellation)
+            }
         });
-        done.await.unwrap_or_else(|_| {
-            let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
-            Err(Problem::new(status, "the query was given up"))
-        })
+        match timeout(within, done).await {
+            Ok(done) => done.unwrap_or_else(|_| {
+                let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+                Err(Problem::new(status, "the query was given up"))
+            }),
+            Err(_) => {
+                self.served.queries_late.fetch_add(1, Ordering::Relaxed);
+                Err(Problem::late(within))
+            }
+        }
     }
 }

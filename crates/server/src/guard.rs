@@ -30,7 +30,14 @@ pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) 
             if request.uri().path() != "/metrics" {
                 app.note_look();
             }
-            next.run(request).await
+            let answer = next.run(request).await;
+            match app.answer_bytes.count(answer, &app.limits).await {
+                Some(answer) => answer,
+                None => {
+                    app.served.bytes_refused.fetch_add(1, Ordering::Relaxed);
+                    Problem::full(app.answer_bytes.waiting()).into_response()
+                }
+            }
         }
         Ok(Some(redirect)) => redirect,
         Err(problem) => {

@@ -9,6 +9,7 @@ mod api;
 mod app;
 mod guard;
 mod json;
+mod limits;
 mod listen;
 mod metrics;
 mod page;
@@ -26,6 +27,7 @@ use store::Store;
 use tokio::sync::watch;
 
 pub use app::{CountPackets, Facts, Mode};
+pub use limits::Limits;
 pub use page::HAS_PAGE;
 pub use report::{REPORT_BYTES_MAX, report};
 pub use tls::{Certificate, CertificateError};
@@ -115,6 +117,19 @@ impl Server {
     /// # Errors
     /// [`ServerError`]
     pub fn begin(options: Options, store: Arc<Store>, facts: Facts) -> Result<Self, ServerError> {
+        Self::begin_with(options, Limits::default(), store, facts)
+    }
+
+    /// The same with other limits than [usual](Limits::default).
+    ///
+    /// # Errors
+    /// [`ServerError`]
+    pub fn begin_with(
+        options: Options,
+        limits: Limits,
+        store: Arc<Store>,
+        facts: Facts,
+    ) -> Result<Self, ServerError> {
         let Options { listen, token, certificate } = options;
         if !listen.ip().is_loopback() && token.is_none() {
             return Err(ServerError::NeedsToken(listen));
@@ -137,7 +152,7 @@ impl Server {
             .on_thread_start(come_after_packets)
             .build()
             .map_err(ServerError::Start)?;
-        let app = App::new(store, facts, address, (token.clone(), tls.clone()));
+        let app = App::new(store, facts, address, (token.clone(), tls.clone()), limits);
         let (over, ends) = watch::channel(false);
         let serve = move || {
             come_after_packets();

@@ -114,6 +114,7 @@ fn own(app: &App) -> Vec<(&'static str, Vec<Count>)> {
     }
     let served = &app.served;
     let open = served.connections_open.load(Relaxed) as f64;
+    let waiting = app.answer_bytes.waiting() as f64;
     let server = vec![
         Count::total("requests", "HTTP requests.", served.requests.load(Relaxed)),
         Count::total("requests_refused", "Requests refused.", served.refused.load(Relaxed)),
@@ -124,7 +125,23 @@ fn own(app: &App) -> Vec<(&'static str, Vec<Count>)> {
             served.connections_refused.load(Relaxed),
         ),
         Count::gauge("connections_open", "Open connections.", open),
+        Count::gauge("answer_bytes_waiting", "Bytes of answers not taken by clients.", waiting),
     ];
+    let refused = [
+        ("queries", &served.queries_refused),
+        ("bytes", &served.bytes_refused),
+        ("time", &served.queries_late),
+    ];
+    let refused = refused.map(|(cause, count)| {
+        Count::total("answers_refused", "Answers refused.", count.load(Relaxed))
+            .with("cause", cause)
+    });
+    let cut = [("request", &served.slow_requests), ("answer", &served.slow_answers)];
+    let cut = cut.map(|(cause, count)| {
+        let about = "Connections closed as their clients were slow.";
+        Count::total("connections_cut", about, count.load(Relaxed)).with("cause", cause)
+    });
+    let server = server.into_iter().chain(refused).chain(cut).collect();
     let started = app.started_ns as f64 / 1e9;
     let started = Count::gauge("start_time_seconds", "Start time of the server.", started);
     vec![("run", run), ("process", vec![started]), ("store", tables), ("server", server)]

@@ -1,5 +1,7 @@
 //! What is answered where a request cannot be fulfilled.
 
+use std::time::Duration;
+
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -34,6 +36,25 @@ impl Problem {
     pub(crate) fn busy() -> Self {
         let error = "too many queries wait; try again in a second";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error)
+    }
+
+    /// Clients that read slowly hold too much.
+    pub(crate) fn full(waiting: usize) -> Self {
+        let mib = waiting >> 20;
+        let error = format!(
+            "{mib} MiB of answers wait for clients that read slowly; try again in a second, or ask \
+             for fewer rows"
+        );
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error)
+    }
+
+    /// A query has no answer in time.
+    pub(crate) fn late(within: Duration) -> Self {
+        let error = format!(
+            "no answer after {within:?}, the time of queries before it included: the query was \
+             cancelled; try a narrower time range (from, to)"
+        );
+        Self::new(StatusCode::GATEWAY_TIMEOUT, error)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::query::Cancellation;
+
 /// Which packets; all of what is given must hold.
 #[derive(Clone, Debug, Default)]
 pub struct PacketQuery {
@@ -15,6 +17,8 @@ pub struct PacketQuery {
     pub from_ns: Option<i64>,
     /// The first stamp that is too late.
     pub to_ns: Option<i64>,
+    /// Whether the answer is still wanted.
+    pub cancellation: Cancellation,
 }
 
 /// A packet as a row: text where it stands, or nothing.

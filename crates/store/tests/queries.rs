@@ -4,8 +4,8 @@
 use engine::columns::{Columns, Field, Kind, Schema, Value};
 use proptest::prelude::*;
 use store::query::{
-    Aggregate, Filter, GroupsQuery, Measure, Number, Order, OrderBy, RowsQuery, SeriesQuery,
-    TimeRange, cell,
+    Aggregate, Cancellation, Filter, GroupsQuery, Measure, Number, Order, OrderBy, RowsQuery,
+    SeriesQuery, TimeRange, cell,
 };
 use store::{Store, Table, TableLimits};
 
@@ -190,6 +190,41 @@ fn values_are_put_together_over_time() {
     let short = SeriesQuery { step_ns: Some(1), ..whole };
     let series = short.run(&table().view().chunks(), SCHEMA);
     assert!(series.times.len() <= 4_000 && series.matched == 4, "{}", series.times.len());
+}
+
+#[test]
+fn a_cancelled_query_searches_nothing_more() {
+    let (cancellation, other) = (Cancellation::default(), Cancellation::default());
+    let table = table();
+    let chunks = table.view().chunks();
+    let matched = || {
+        let filter = || Filter::all().until(&cancellation);
+        let rows = RowsQuery { filter: filter(), ..query("", "") };
+        let groups = GroupsQuery {
+            filter: filter(),
+            range: TimeRange::default(),
+            by: vec![measure("dst_port")],
+            aggregates: Vec::new(),
+            order: (OrderBy::Rows, true),
+            offset: 0,
+            limit: 10,
+        };
+        let series = SeriesQuery {
+            filter: filter(),
+            range: TimeRange::default(),
+            value: None,
+            aggregate: Aggregate::Count,
+            by: None,
+            series_count: 1,
+            step_ns: None,
+        };
+        let of_series = series.run(&chunks, SCHEMA).matched;
+        (rows.run(&table.view()).searched, groups.run(&chunks, SCHEMA).matched, of_series)
+    };
+    other.cancel();
+    assert_eq!(matched(), (4, 3, 4));
+    cancellation.cancel();
+    assert_eq!(matched(), (0, 0, 0));
 }
 
 proptest! {

@@ -251,14 +251,17 @@ def load(path: str | os.PathLike[str]) -> Cascade:
             "or `wirelens.classify_flows(..., every=...)`"
         )
     try:
+        listed = head.get("names")
+        lines = _id_line(CASCADE_FILE, text)
+        if listed is not None:
+            lines += _id_line(listed, checked(folder, listed, sums))
+        for told in head["stages"]:
+            lines += _id_line(told["file"], checked(folder, told["file"], sums))
         stages = [
-            _stage(folder, told, head["classes"], sums, index + 1 == len(head["stages"]))
+            _stage(folder, told, head["classes"], index + 1 == len(head["stages"]))
             for index, told in enumerate(head["stages"])
         ]
-        identity = f"{head['name']}@{hashlib.sha256(text).hexdigest()[:_ID_DIGITS]}"
-        listed = head.get("names")
-        if listed is not None:
-            checked(folder, listed, sums)
+        identity = f"{head['name']}@{hashlib.sha256(lines.encode()).hexdigest()[:_ID_DIGITS]}"
         cascade = Cascade(head, stages, identity, folder / listed if listed else None)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ModelError):
@@ -294,14 +297,17 @@ def _check_schemas(folder: Path, cascade: Cascade) -> None:
             )
 
 
+def _id_line(name: str, content: bytes) -> str:
+    """The line of a file in what the id is the hash of, as the runtime has it."""
+    return f"{hashlib.sha256(content).hexdigest()} {len(content)} {name}\n"
+
+
 def _stage(
     folder: Path,
     told: dict[str, Any],
     classes: Sequence[str],
-    sums: dict[str, str],
     is_last: bool,
 ) -> Stage:
-    checked(folder, told["file"], sums)
     if told["stage"] not in STAGES:
         raise ModelError(f"{folder}: stage {told['stage']!r}; wanted: {', '.join(STAGES)}")
     thresholds = None

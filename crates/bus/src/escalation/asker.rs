@@ -9,9 +9,10 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use async_nats::Subject;
 use bytes::Bytes;
 
-use super::format::{self, Answer, EscalationBytes, Evidence, HEAD_LEN, ROWS_MAX, RowAnswer};
+use super::format::{self, Answer, EscalationBytes, Evidence, HEAD_LEN, RowAnswer};
 use super::sensor::{Arrival, Escalations, Parcel};
 use super::tally::Outcome;
 use super::{PARTITION_COUNT, subject};
@@ -19,6 +20,10 @@ use super::{PARTITION_COUNT, subject};
 /// A message is sent when it has so many bytes, if not before. Where the broker takes less, before
 /// it would have more than that.
 const MESSAGE_LEN: usize = 128 << 10;
+
+/// The same for its rows. A sensor's time goes by messages, of which so many rows have hardly any
+/// part each; more would only keep rows that another thread or worker could score.
+const MESSAGE_ROWS: usize = 64;
 
 /// What is under way when the run is to end has so long, if its deadline is later.
 const STOP_WITHIN: Duration = Duration::from_secs(1);
@@ -45,13 +50,13 @@ pub struct RowOutcome {
 }
 
 /// Rows of a part of the flows that wait for company.
-#[derive(Default)]
 struct Building {
-    subject: String,
+    subject: Subject,
     bytes: Option<EscalationBytes>,
     rows: Vec<(u32, u8)>,
-    /// Bytes of the message before.
-    len_before: usize,
+    /// Memory of a message that is over, for one to come: what so many bytes are taken from and
+    /// given back to is the system, with a fault for each page.
+    spare: Vec<u8>,
 }
 
 impl Building {
@@ -63,7 +68,7 @@ impl Building {
 /// A message without an answer.
 struct Sent {
     at: Duration,
-    partition: usize,
+    part: usize,
     bytes: Bytes,
     /// Empty where all have an outcome.
     rows: Vec<(u32, u8)>,
@@ -84,6 +89,7 @@ pub struct Asker {
     /// From here on nothing is waited for.
     stops_at: Option<Duration>,
     answers: Receiver<Arrival>,
+    /// By part.
     building: Vec<Building>,
     /// Messages that go to the connection together.
     parcels: Vec<Parcel>,
@@ -114,9 +120,12 @@ impl Escalations {
         let mut askers = self.askers.lock().unwrap_or_else(PoisonError::into_inner);
         let index = askers.len();
         askers.push(to);
-        let of = |partition: u16| subject(&self.options.prefix, model, &partition.to_string());
-        let building =
-            (0..PARTITION_COUNT).map(|at| Building { subject: of(at), ..Building::default() });
+        let of = |part: u16| Building {
+            subject: subject(&self.options.prefix, model, &part.to_string()).into(),
+            bytes: None,
+            rows: Vec::new(),
+            spare: Vec::new(),
+        };
         Asker {
             shared: Arc::clone(self),
             index,
@@ -127,7 +136,7 @@ impl Escalations {
             stop,
             stops_at: None,
             answers,
-            building: building.collect(),
+            building: (0..PARTITION_COUNT).map(of).collect(),
             parcels: Vec::new(),
             sent: VecDeque::new(),
             first_number: 0,
@@ -176,26 +185,27 @@ impl Asker {
             self.shared.tally.note_rows(why_not, 1);
             return false;
         }
-        let at = usize::from(partition % PARTITION_COUNT);
-        if self.building.get(at).is_some_and(|building| building.len() + row_len > len_max) {
-            self.seal(at);
+        let part = usize::from(partition % PARTITION_COUNT);
+        if self.building.get(part).is_some_and(|building| building.len() + row_len > len_max) {
+            self.seal(part);
             self.hand_over();
         }
         let deadline = self.deadline;
-        let Some(building) = self.building.get_mut(at) else { return false };
-        let capacity = building.len_before;
-        let bytes = building.bytes.get_or_insert_with(|| EscalationBytes::new(deadline, capacity));
+        let Some(building) = self.building.get_mut(part) else { return false };
+        let spare = &mut building.spare;
+        let bytes =
+            building.bytes.get_or_insert_with(|| EscalationBytes::new(deadline, mem::take(spare)));
         if !bytes.push(stage, records, numbers, evidence) {
             self.shared.tally.note_rows(Outcome::NoRoom, 1);
             return false;
         }
         let is_long = bytes.len() >= MESSAGE_LEN;
         building.rows.push((place, stage));
-        let is_full = is_long || building.rows.len() == ROWS_MAX;
+        let is_full = is_long || building.rows.len() == MESSAGE_ROWS;
         self.under_way += 1;
         self.shared.tally.note_asked();
         if is_full {
-            self.seal(at);
+            self.seal(part);
             self.hand_over();
         }
         true
@@ -203,23 +213,22 @@ impl Asker {
 
     /// Sends rows that wait for company.
     pub fn flush(&mut self) {
-        for at in 0..self.building.len() {
-            self.seal(at);
+        for part in 0..self.building.len() {
+            self.seal(part);
         }
         self.hand_over();
     }
 
     /// Makes a message of the rows of a part, for the next [`hand_over`](Self::hand_over).
-    fn seal(&mut self, at: usize) {
-        let Some(building) = self.building.get_mut(at) else { return };
+    fn seal(&mut self, part: usize) {
+        let Some(building) = self.building.get_mut(part) else { return };
         if building.rows.is_empty() {
             return;
         }
         let Some(bytes) = building.bytes.take() else { return };
-        building.len_before = bytes.len();
-        let rows = mem::take(&mut building.rows);
+        let rows = mem::replace(&mut building.rows, Vec::with_capacity(MESSAGE_ROWS));
         let bytes = Bytes::from(bytes.into_bytes());
-        let sent = Sent { at: self.now(), partition: at, bytes, rows, is_twice: false };
+        let sent = Sent { at: self.now(), part, bytes, rows, is_twice: false };
         let parcel = self.parcel(self.first_number + self.sent.len() as u64, &sent, false);
         self.parcels.extend(parcel);
         self.repeats_left = (self.repeats_left + REPEATS_PER_MESSAGE).min(REPEATS_MAX);
@@ -227,18 +236,20 @@ impl Asker {
     }
 
     fn parcel(&self, number: u64, sent: &Sent, is_repeated: bool) -> Option<Parcel> {
-        let subject = self.building.get(sent.partition)?.subject.clone();
-        let (asker, bytes, until) = (self.index, sent.bytes.clone(), sent.at + self.deadline);
-        Some(Parcel { subject, asker, number, bytes, until, is_repeated })
+        let subject = self.building.get(sent.part)?.subject.clone();
+        let (bytes, until) = (sent.bytes.clone(), sent.at + self.deadline);
+        Some(Parcel { subject, asker: self.index, number, bytes, until, is_repeated })
     }
 
     /// Passes messages to the connection. Those for which there is no room have no answer.
     fn hand_over(&mut self) {
+        if self.parcels.is_empty() {
+            return;
+        }
         let parcels = mem::take(&mut self.parcels);
         let count = parcels.len();
         let repeated = parcels.iter().filter(|parcel| parcel.is_repeated).count();
-        if count > 0
-            && let Some(to) = &self.shared.to
+        if let Some(to) = &self.shared.to
             && to.try_send(parcels).is_ok()
         {
             self.shared.tally.note_messages(count, repeated);
@@ -293,6 +304,10 @@ impl Asker {
             return tally.note_unexpected();
         }
         let rows = mem::take(&mut sent.rows);
+        let bytes = mem::take(&mut sent.bytes);
+        if let Some(building) = self.building.get_mut(sent.part).filter(|_| bytes.is_unique()) {
+            building.spare = bytes.into();
+        }
         match &answer {
             Some(answer) => {
                 tally.note_times(came.saturating_sub(sent.at), answer.spent, rows.len());
@@ -429,7 +444,7 @@ mod tests {
             let (askers, to) = (Arc::default(), Some(to));
             let shared =
                 Arc::new(Escalations { options, tally, askers, len_max, to, thread: None });
-            let asker = shared.asker(("m", 3), Duration::from_millis(100), 8, Arc::default());
+            let asker = shared.asker(("m", 3), Duration::from_millis(100), 100, Arc::default());
             let answers = shared.askers.lock().unwrap()[0].clone();
             Self { asker, lists, answers }
         }
@@ -481,8 +496,32 @@ mod tests {
         bench.asker.flush();
         assert_eq!(bench.handed(), []);
         assert_eq!(bench.asker.under_way(), 4);
-        // Five more would be nine.
-        assert!((4..8).all(|place| bench.ask(place, 0)) && !bench.ask(8, 0));
+        // No more than 100 are under way.
+        assert!((4..100).all(|place| bench.ask(place, 0)) && !bench.ask(100, 0));
+    }
+
+    #[test]
+    fn a_part_of_the_flows_has_a_subject_of_its_own() {
+        let mut bench = Bench::new(|| Duration::ZERO, usize::MAX);
+        let parts: Vec<_> = (0..6)
+            .map(|place| {
+                assert!(bench.ask(place, (place % 3).try_into().unwrap()));
+                bench.asker.flush();
+                bench.lists.try_recv().unwrap()[0].subject.to_string()
+            })
+            .collect();
+        let of = |part: u16| subject("wirelens", "m", &part.to_string());
+        assert_eq!(parts, [0, 1, 2, 0, 1, 2].map(of));
+    }
+
+    #[test]
+    fn a_message_that_is_full_is_not_held() {
+        let mut bench = Bench::new(|| Duration::ZERO, usize::MAX);
+        let full = u32::try_from(MESSAGE_ROWS).unwrap();
+        assert!((0..=full).all(|place| bench.ask(place, 1)));
+        assert_eq!(bench.handed(), [(0, false, message_len(MESSAGE_ROWS))]);
+        bench.asker.flush();
+        assert_eq!(bench.handed(), [(1, false, message_len(1))]);
     }
 
     #[test]

@@ -122,10 +122,10 @@ pub(super) struct EscalationBytes {
 }
 
 impl EscalationBytes {
-    /// With room for so many bytes: messages of one sensor are of a length, and a list that grows
+    /// In the place of these bytes: messages of one sensor are of a length, and a list that grows
     /// to it is copied each time that it doubles.
-    pub(super) fn new(time_to_live: Duration, capacity: usize) -> Self {
-        let mut bytes = Vec::with_capacity(capacity.max(HEAD_LEN));
+    pub(super) fn new(time_to_live: Duration, mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
         bytes.extend_from_slice(&[VERSION, 0, 0, 0]);
         bytes.extend_from_slice(&micros(time_to_live).to_le_bytes());
         Self { bytes, count: 0 }
@@ -155,8 +155,11 @@ impl EscalationBytes {
         self.bytes.extend_from_slice(&number_count.to_le_bytes());
         self.bytes.extend_from_slice(&[stage, flags]);
         self.bytes.extend_from_slice(records);
-        for number in numbers {
-            self.bytes.extend_from_slice(&number.to_le_bytes());
+        let at = self.bytes.len();
+        self.bytes.resize(at + 8 * numbers.len(), 0);
+        let (places, _) = self.bytes.get_mut(at..).unwrap_or_default().as_chunks_mut();
+        for (place, number) in places.iter_mut().zip(numbers) {
+            *place = number.to_le_bytes();
         }
         for classes in evidence.iter().flat_map(|evidence| evidence.classes) {
             self.bytes.extend_from_slice(&classes.to_le_bytes());
@@ -321,7 +324,7 @@ mod tests {
     use super::*;
 
     fn message() -> Vec<u8> {
-        let mut bytes = EscalationBytes::new(Duration::from_millis(50), 0);
+        let mut bytes = EscalationBytes::new(Duration::from_millis(50), Vec::new());
         let evidence = Evidence { classes: [1, 0, 4, 0, 1 << 63], is_unlisted: true };
         assert!(bytes.push(1, &[7; 144], &[1.5], None));
         assert!(bytes.push(2, &[], &[], Some(evidence)));
@@ -386,15 +389,18 @@ mod tests {
 
     #[test]
     fn a_row_that_fits_no_message_is_not_taken() {
-        let mut bytes = EscalationBytes::new(Duration::ZERO, 99);
+        let mut bytes = EscalationBytes::new(Duration::ZERO, Vec::new());
         assert!(!bytes.push(0, &vec![0; RECORDS_LEN_MAX + 1], &[], None));
         assert!(!bytes.push(0, &[], &vec![0.0; NUMBERS_MAX + 1], None));
-        assert_eq!(bytes.into_bytes(), EscalationBytes::new(Duration::ZERO, 0).into_bytes());
+        assert_eq!(
+            bytes.into_bytes(),
+            EscalationBytes::new(Duration::ZERO, Vec::new()).into_bytes()
+        );
     }
 
     #[test]
     fn the_length_of_a_row_is_what_it_adds() {
-        let mut bytes = EscalationBytes::new(Duration::ZERO, 0);
+        let mut bytes = EscalationBytes::new(Duration::ZERO, Vec::new());
         let evidence = Some(Evidence { classes: [0; 5], is_unlisted: false });
         let rows: [(&[u8], &[f64], Option<Evidence>); 3] =
             [(&[], &[], None), (&[1; 144], &[1.5, 2.5], evidence), (&[1; 3], &[], evidence)];

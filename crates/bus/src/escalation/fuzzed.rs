@@ -8,7 +8,7 @@ use super::format::{EscalationBytes, answer_bytes, read_answer, read_rows, size}
 pub fn read_escalation_again(bytes: &[u8]) -> Option<(bool, Vec<u8>)> {
     let mut rows = Vec::new();
     let time_to_live = read_rows(bytes, &mut rows).ok()?;
-    let mut written = EscalationBytes::new(time_to_live, bytes.len());
+    let mut written = EscalationBytes::new(time_to_live, Vec::with_capacity(bytes.len()));
     for row in &rows {
         let numbers: Vec<_> =
             row.numbers.as_chunks().0.iter().map(|number| f64::from_le_bytes(*number)).collect();

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use async_nats::client::PublishErrorKind;
 use async_nats::connection::State;
-use async_nats::{Client, Message, StatusCode, Subscriber};
+use async_nats::{Client, Message, StatusCode, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use store::Store;
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{self as parcels, Receiver};
 use tokio::time::sleep;
 
@@ -50,7 +52,7 @@ pub struct EscalationOptions {
 
 /// A message on its way to the connection.
 pub(super) struct Parcel {
-    pub(super) subject: String,
+    pub(super) subject: Subject,
     /// Who gets the answer.
     pub(super) asker: usize,
     /// The number of the message among those of the asker.
@@ -118,11 +120,8 @@ impl Escalations {
         let thread = thread::Builder::new()
             .name("escalations".into())
             .spawn(move || {
-                let (tally, monotonic) = (Arc::clone(&ends.tally), ends.monotonic);
-                runtime.block_on(ends.carry(first, from));
-                tally.report(monotonic(), true);
-                // No end of a run waits for the name of a server.
-                runtime.shutdown_background();
+                ends.carry_all(runtime, first, from);
+                ends.tally.report((ends.monotonic)(), true);
             })
             .map_err(BusError::Start)?;
         Ok(Arc::new(Self { options, tally, askers, len_max, to: Some(to), thread: Some(thread) }))
@@ -145,6 +144,14 @@ impl Drop for Escalations {
     }
 }
 
+/// A connection that is open.
+struct Opened {
+    client: Client,
+    inbox: Subscriber,
+    /// Notified once it is lost.
+    lost: Arc<Notify>,
+}
+
 /// The thread's ends: the broker and the askers.
 struct Ends {
     link: Link,
@@ -157,11 +164,16 @@ struct Ends {
 }
 
 impl Ends {
-    async fn open(&self) -> Result<(Client, Subscriber), OpenError> {
+    async fn open(&self) -> Result<Opened, OpenError> {
         let (tally, monotonic) = (Arc::clone(&self.tally), self.monotonic);
+        let lost = Arc::new(Notify::new());
+        let notified = Arc::clone(&lost);
         let on_event = move |event| match event {
             LinkEvent::Connected => tally.note_connected(),
-            LinkEvent::Away(why) => tally.note_away(&why, monotonic()),
+            LinkEvent::Away(why) => {
+                tally.note_away(&why, monotonic());
+                notified.notify_one();
+            }
             LinkEvent::Trouble(why) => {
                 tally.note_trouble(&why, monotonic());
                 tally.report(monotonic(), false);
@@ -172,7 +184,7 @@ impl Ends {
         let inbox = client.subscribe(format!("{}.*.*", self.inbox)).await;
         let inbox = inbox.map_err(|error| OpenError::Away(error.to_string()))?;
         self.tally.note_connected();
-        Ok((client, inbox))
+        Ok(Opened { client, inbox, lost })
     }
 
     fn note_away(&self, why: &str) {
@@ -187,7 +199,7 @@ impl Ends {
     }
 
     /// Connects once the broker answers; none where no one sends any more before.
-    async fn open_later(&self, from: &Receiver<Vec<Parcel>>) -> Option<(Client, Subscriber)> {
+    async fn open_later(&self, from: &Receiver<Vec<Parcel>>) -> Option<Opened> {
         for attempt in 1.. {
             let open = async {
                 sleep(wait_before(attempt)).await;
@@ -196,6 +208,7 @@ impl Ends {
             let opened = tokio::select! {
                 opened = open => opened,
                 () = self.no_more(from, Duration::MAX) => return None,
+                () = self.report() => return None,
             };
             match opened {
                 Ok(opened) => return Some(opened),
@@ -206,21 +219,49 @@ impl Ends {
         None
     }
 
-    /// Carries messages to the broker and answers back, until no one sends any more.
-    async fn carry(self, first: Option<(Client, Subscriber)>, from: Receiver<Vec<Parcel>>) {
-        let opened = match first {
-            Some(opened) => Some(opened),
-            None => self.open_later(&from).await,
-        };
-        let Some((client, inbox)) = opened else { return };
-        // Each by itself: a connection that takes no more keeps no answer from coming.
-        tokio::select! {
-            () = self.send_all(&client, from) => {}
-            () = self.hear(inbox) => {}
-            () = self.report() => {}
+    /// Connection after connection, until no one sends any more.
+    ///
+    /// Each has a runtime of its own. With it ends what the library still has to send: it would
+    /// keep up to 64 messages until the broker is back, and a worker, which measures their time to
+    /// live from their arrival, would score what no one waits for any more.
+    fn carry_all(
+        &self,
+        mut runtime: Runtime,
+        mut opened: Option<Opened>,
+        mut from: Receiver<Vec<Parcel>>,
+    ) {
+        loop {
+            let is_over = runtime.block_on(self.carry(opened.take(), &mut from));
+            // No end of a run waits for the name of a server.
+            runtime.shutdown_background();
+            if is_over {
+                return;
+            }
+            match crate::runtime() {
+                Ok(next) => runtime = next,
+                Err(error) => return self.note_away(&error.to_string()),
+            }
         }
     }
 
+    /// Carries messages to the broker and answers back, until the connection is lost; whether no
+    /// one sends any more.
+    async fn carry(&self, opened: Option<Opened>, from: &mut Receiver<Vec<Parcel>>) -> bool {
+        let opened = match opened {
+            Some(opened) => Some(opened),
+            None => self.open_later(from).await,
+        };
+        let Some(Opened { client, inbox, lost }) = opened else { return true };
+        // Each by itself: a connection that takes no more keeps no answer from coming.
+        tokio::select! {
+            () = self.send_all(&client, from) => true,
+            () = self.hear(inbox) => false,
+            () = lost.notified() => false,
+            () = self.report() => false,
+        }
+    }
+
+    /// Never returns.
     async fn report(&self) {
         loop {
             sleep(REPORT_EVERY).await;
@@ -235,7 +276,7 @@ impl Ends {
     }
 
     /// Sends until no one asks any more. What is not sent by then has no one who waits for it.
-    async fn send_all(&self, client: &Client, mut from: Receiver<Vec<Parcel>>) {
+    async fn send_all(&self, client: &Client, from: &mut Receiver<Vec<Parcel>>) {
         while let Some(list) = from.recv().await {
             // Another server of the broker may allow less.
             self.len_max.store(client.max_payload(), Relaxed);
@@ -243,18 +284,17 @@ impl Ends {
                 if from.is_closed() {
                     return;
                 }
-                self.send(client, parcel, &from).await;
+                self.send(client, parcel, from).await;
             }
         }
     }
 
     /// Sends a message as long as its answer can be in time: a broker that takes no bytes would
-    /// hold up the end of the run, and get late what no one waits for any more. What the library
-    /// has taken before that, up to 64 messages, it keeps until the broker is back.
+    /// hold up the end of the run, and get late what no one waits for any more.
     async fn send(&self, client: &Client, parcel: Parcel, from: &Receiver<Vec<Parcel>>) {
         let Parcel { subject, asker, number, bytes, until, is_repeated } = parcel;
         let left = until.saturating_sub((self.monotonic)());
-        // A connection that is away would keep it for later.
+        // It is past its deadline, or the connection is about to be given up.
         if left.is_zero() || client.connection_state() != State::Connected {
             return;
         }
@@ -311,4 +351,102 @@ fn arrival(message: &Message, inbox: &str, at: Duration) -> Option<(usize, Arriv
         Status::Busy => Outcome::Busy,
     };
     Some((asker, Arrival { number, at, answer: Some(answer), outcome }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_millis(200);
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Time passes where it is waited.
+    static NOW_MS: AtomicU64 = AtomicU64::new(0);
+    const STEP_MS: u64 = 20;
+
+    /// Reads until the bytes are there; all that came.
+    fn read_until(stream: &mut TcpStream, wanted: &[u8]) -> Vec<u8> {
+        let (mut seen, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        while !seen.windows(wanted.len()).any(|bytes| bytes == wanted) {
+            let len = stream.read(&mut buffer).unwrap();
+            assert!(len > 0, "the sensor hung up");
+            seen.extend_from_slice(&buffer[..len]);
+        }
+        seen
+    }
+
+    /// Lets a sensor in, as a broker does.
+    fn let_in(listener: &TcpListener) -> TcpStream {
+        let (mut stream, _) = listener.accept().unwrap();
+        let info = r#"INFO {"server_id":"S","version":"2.10.0","max_payload":1048576}"#;
+        stream.write_all(format!("{info}\r\n").as_bytes()).unwrap();
+        read_until(&mut stream, b"PING\r\n");
+        stream.write_all(b"PONG\r\n").unwrap();
+        stream
+    }
+
+    fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+        for _ in 0..1000 {
+            if holds() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(STEP_MS));
+            NOW_MS.fetch_add(STEP_MS, Relaxed);
+        }
+        panic!("waited in vain: {what}");
+    }
+
+    /// The broker stops reading while far more is sent than connections hold, and is back after the
+    /// deadline of it all: what it then gets is only what was asked since.
+    #[test]
+    fn what_waited_for_a_broker_that_is_back_does_not_go_out_late() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("nats://{}", listener.local_addr().unwrap());
+        let (first_to, first_from) = std::sync::mpsc::channel();
+        let (seen_to, seen_from) = std::sync::mpsc::channel();
+        let broker = thread::spawn(move || {
+            first_to.send(let_in(&listener)).unwrap();
+            let mut second = let_in(&listener);
+            seen_to.send(Vec::new()).unwrap();
+            seen_to.send(read_until(&mut second, &[9; 100])).unwrap();
+        });
+        let escalations = Escalations::begin(EscalationOptions {
+            link: Link { servers: vec![server], ..Link::default() },
+            prefix: String::from("wirelens"),
+            sensor: String::from("s"),
+            run: String::from("1"),
+            monotonic: || Duration::from_millis(NOW_MS.load(Relaxed)),
+            tell: |_| {},
+        });
+        let escalations = escalations.unwrap();
+        let first = first_from.recv_timeout(PATIENCE).unwrap();
+        let stop = Arc::default();
+        let mut asker = escalations.asker(("m", 3), DEADLINE, 1 << 16, stop);
+        let mut outcomes = Vec::new();
+        for place in 0..1000 {
+            asker.ask((place, 0), 1, &[7; 1 << 16], &[], None);
+        }
+        asker.flush();
+        wait_until("all is late", || {
+            asker.take(false, &mut outcomes);
+            asker.under_way() == 0
+        });
+        drop(first);
+        assert!(seen_from.recv_timeout(PATIENCE).unwrap().is_empty());
+        let mut seen = Vec::new();
+        wait_until("what was asked since", || {
+            asker.ask((0, 0), 1, &[9; 100], &[], None);
+            asker.take(false, &mut outcomes);
+            asker.flush();
+            seen = seen_from.try_recv().unwrap_or_default();
+            !seen.is_empty()
+        });
+        broker.join().unwrap();
+        assert!(!seen.contains(&7), "{} bytes came late", seen.len());
+    }
 }

@@ -628,7 +628,8 @@ mod tests {
     const FAILS: u8 = 9;
 
     fn message(stages: &[u8], time_to_live_ms: u64) -> Vec<u8> {
-        let mut bytes = format::EscalationBytes::new(Duration::from_millis(time_to_live_ms), 0);
+        let mut bytes =
+            format::EscalationBytes::new(Duration::from_millis(time_to_live_ms), Vec::new());
         for &stage in stages {
             assert!(bytes.push(stage, &[1; 144], &[], None));
         }

@@ -1,6 +1,7 @@
 //! How the C library's allocator gets memory and gives it back (`mallopt(3)`, `malloc_trim(3)`).
 
 use std::thread;
+use std::time::Duration;
 
 /// Blocks of so many bytes and more have a mapping of their own.
 const MAPPED_FROM_BYTES: libc::c_int = 1 << 20;
@@ -22,8 +23,23 @@ fn set(parameter: libc::c_int, value: libc::c_int) {
     unsafe { libc::mallopt(parameter, value) };
 }
 
+/// How long what is free may stay with the process.
+const BACK_EVERY: Duration = Duration::from_secs(60);
+
+/// From now on memory that was freed goes back to the kernel every minute, in a thread of its own:
+/// a run of days then has what its tables hold, and not the most that it ever held. Without that
+/// thread it keeps it, and does all else.
+pub fn give_back_now_and_then() {
+    let _ = thread::Builder::new().name("memory".into()).spawn(|| {
+        loop {
+            thread::sleep(BACK_EVERY);
+            give_back();
+        }
+    });
+}
+
 /// Whole pages that are free go back to the kernel, from the midst of arenas as well.
-pub fn give_back() {
+fn give_back() {
     // SAFETY: holds the allocator's locks, and touches only what is free.
     unsafe { libc::malloc_trim(0) };
 }

@@ -188,3 +188,35 @@ fn what_fits_no_window_is_counted_by_its_cause() {
     assert_eq!((counts.acks, counts.out_of_window), (1, 2));
     assert_eq!(counts.received(), 5);
 }
+
+#[test]
+fn all_flows_forget_alike_where_they_send_more_than_there_is_room_for() {
+    let mut tap = tap().with_slots_max(1_000);
+    let ways = [1, 2].map(|port| way(port, FlowDirection::LowToHigh));
+    let mut slots = Vec::new();
+    for ms in 0..20_000_i64 {
+        let time = Timestamp::from_ns(ms * 1_000_000);
+        // The second begins when the first has filled all of the room already.
+        for way in ways.iter().take(if ms < 5_000 { 1 } else { 2 }) {
+            let seq = SeqNumber(u32::try_from(ms).unwrap() * 10);
+            let segment = Segment { time, seq, data_len: 10, segments: 1, ..Segment::default() };
+            tap.add(&Passing { way: *way, time, segment: Some(segment), ack: None });
+        }
+        tap.make_room(ms - 50);
+        tap.slots(&ways[0], &mut slots);
+        assert!(slots.len() <= 1_001);
+    }
+    let lens = ways.map(|way| {
+        tap.slots(&way, &mut slots);
+        slots.len()
+    });
+    assert!(lens[0].abs_diff(lens[1]) <= 1 && (100..=501).contains(&lens[0]), "{lens:?}");
+    let now = slots.last().unwrap().slot;
+    assert_eq!((now, slots[0].slot), (19_999, 20_000 - i64::try_from(lens[1]).unwrap()));
+    assert!((34_000..35_000).contains(&tap.forgotten_early()), "{}", tap.forgotten_early());
+    // What is needed stays, and the last before it, which shows what was in flight.
+    let mut tap = tap.with_slots_max(10);
+    tap.make_room(19_900);
+    tap.slots(&ways[0], &mut slots);
+    assert_eq!(slots.len(), 101);
+}

@@ -203,7 +203,7 @@ impl FlightTap {
         self.forgotten_early += before.saturating_sub(self.flows.slot_count()) as u64;
     }
 
-    /// Slots that were forgotten before they were as old as is kept, for want of memory.
+    /// Slots that were forgotten before they were as old as is kept, as memory is limited.
     #[must_use]
     pub const fn forgotten_early(&self) -> u64 {
         self.forgotten_early

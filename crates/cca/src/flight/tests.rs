@@ -545,45 +545,6 @@ fn a_connection_that_was_opened_is_known_when_its_data_comes() {
     assert_eq!(tap.flows().collect::<Vec<_>>(), [other]);
 }
 
-#[test]
-fn all_flows_forget_alike_where_they_send_more_than_there_is_room_for() {
-    use super::tap::Passing;
-    let kept = Span::from_ns(1_000_000_000);
-    let options = crate::TapOptions { clock: clock(), flow_count_max: 2, kept, sampler: None };
-    let mut tap = FlightTap::new(options).with_slots_max(1_000);
-    let ways = [way(), crate::FlowWay { key: other_key(), ..way() }];
-    let mut slots = Vec::new();
-    for at in 0..20_000_u32 {
-        let ns = i64::from(at) * 1_000;
-        // The second begins when the first has filled all of the room already.
-        for way in ways.iter().take(if at < 5_000 { 1 } else { 2 }) {
-            let segment = Some(data(ns, at * 10, 10));
-            let time = Timestamp::from_ns(ns);
-            tap.add(&Passing { way: *way, time, segment, ack: None });
-        }
-        tap.make_room(i64::from(at) - 50);
-        tap.slots(&ways[0], &mut slots);
-        assert!(slots.len() <= 1_001);
-    }
-    let lens = ways.map(|way| {
-        tap.slots(&way, &mut slots);
-        slots.len()
-    });
-    assert!(lens[0].abs_diff(lens[1]) <= 1 && (100..=501).contains(&lens[0]), "{lens:?}");
-    let now = slots.last().unwrap().slot;
-    assert_eq!((now, slots[0].slot), (19_999, 20_000 - i64::try_from(lens[1]).unwrap()));
-    assert!((34_000..35_000).contains(&tap.forgotten_early()), "{}", tap.forgotten_early());
-    // What is needed stays.
-    let mut tap = tap.with_slots_max(10);
-    tap.make_room(19_900);
-    tap.slots(&way(), &mut slots);
-    // With it the last before it, which shows what was in flight.
-    assert_eq!(slots.len(), 101);
-    tap.begin_again();
-    tap.add(&Passing { way: ways[0], time: Timestamp::from_ns(0), segment: None, ack: None });
-    assert_eq!(tap.flows().count(), 0);
-}
-
 fn other_key() -> packet::FlowKey {
     let [one, two] = ["192.0.2.3", "192.0.2.4"].map(|address| address.parse().unwrap());
     packet::FlowKey::from_tuple(one, two, 1, 2, packet::Protocol::TCP).0

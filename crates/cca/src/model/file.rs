@@ -45,8 +45,10 @@ impl fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
+/// In one line, and without what terminals act on: libraries quote from the file.
 fn refused(text: impl fmt::Display) -> ModelError {
-    ModelError(text.to_string())
+    let shown = |letter: char| if letter.is_control() { ' ' } else { letter };
+    ModelError(text.to_string().chars().map(shown).collect())
 }
 
 impl Model {

@@ -244,7 +244,7 @@ impl Cascade {
         &self.name
     }
 
-    /// Its name and the beginning of the SHA-256 of `cascade.json`; the sums list the other files.
+    /// Its name and the beginning of a hash of every file that answers depend on.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use model::sums::{SUMS_FILE, Sums};
+use model::sums::{SUMS_FILE, Sums, SumsError, sha256};
 use model::trees::{CLASS_COUNT_MAX, FILE_LEN_MAX};
 use model::{FlowFeatures, Forest, WindowError, WindowFeatures};
 use packet::Span;
@@ -104,23 +104,25 @@ fn read_all(
     };
     let json = file(CASCADE_FILE, CASCADE_LEN_MAX)?;
     let sums = Sums::read(&file(SUMS_FILE, CASCADE_LEN_MAX)?)?;
-    let hash = sums.check(CASCADE_FILE, &json)?;
+    let mut lines = id_line(&sums, CASCADE_FILE, &json)?;
     let value = serde_json::from_slice::<Value>(&json)
         .map_err(|error| CascadeError::NotCascade { seen: error.to_string() })?;
-    let (mut cascade, declared, list) = head(&value, &hash)?;
+    let (mut cascade, declared, list) = head(&value)?;
     if let Some(name) = list {
         let bytes = file(name, LIST_LEN_MAX)?;
-        sums.check(name, &bytes)?;
+        lines += &id_line(&sums, name, &bytes)?;
         let list = NameList::parse(&bytes, &cascade.classes);
         let list = list.map_err(|error| CascadeError::model(name, error))?;
         cascade.names = Some(Arc::new(list));
     }
     for declared in declared {
         let bytes = file(declared.file, FILE_LEN_MAX)?;
-        sums.check(declared.file, &bytes)?;
+        lines += &id_line(&sums, declared.file, &bytes)?;
         let stage = make(declared, bytes, &cascade)?;
         cascade.stages.push(stage);
     }
+    let hash = sha256(lines.as_bytes());
+    cascade.id = format!("{}@{}", cascade.name, hash.get(..ID_DIGITS).unwrap_or(&hash));
     let all = FlowFeatures::of_all(cascade.stages.iter().map(Stage::features));
     cascade.features = all.map_err(CascadeError::field)?;
     if cascade.every.is_some() {
@@ -130,9 +132,16 @@ fn read_all(
     Ok(cascade)
 }
 
-/// All but the models and the list of names, of which the file is named; the features are still
-/// those of nothing.
-fn head<'a>(value: &'a Value, hash: &str) -> Result<Head<'a>, CascadeError> {
+/// The line of a file in what the id is the hash of: its hash and length, as it was read, and its
+/// name. It covers all that answers depend on, so workers and reloads see each file that changes.
+fn id_line(sums: &Sums, name: &str, bytes: &[u8]) -> Result<String, SumsError> {
+    let hash = sums.check(name, bytes)?;
+    Ok(format!("{hash} {} {name}\n", bytes.len()))
+}
+
+/// All but the id, the models and the list of names, of which the file is named; the features are
+/// still those of nothing.
+fn head(value: &Value) -> Result<Head<'_>, CascadeError> {
     let root = Object::new(value, "")
         .map_err(|_| CascadeError::NotCascade { seen: String::from("no JSON object") })?;
     if root.get("format").and_then(Value::as_str) != Some(FORMAT) {
@@ -174,7 +183,7 @@ fn head<'a>(value: &'a Value, hash: &str) -> Result<Head<'a>, CascadeError> {
     };
     let cascade = Cascade {
         name: name.to_owned(),
-        id: format!("{name}@{}", hash.get(..ID_DIGITS).unwrap_or(hash)),
+        id: String::new(),
         unknown_below: unknown_below(&root, &classes)?,
         names_protocols,
         card: Card::of(value, &classes),

@@ -82,6 +82,10 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         let mut answered = std::mem::take(&mut self.answered);
         answering.take(waits, &mut answered);
         for StageOutcome { place, stage, answer } in answered.drain(..) {
+            if self.undecided.get(place).is_some_and(|flow| flow.is_given_up) {
+                self.undecided.release(place);
+                continue;
+            }
             match answer {
                 Some(answer) => self.on_answer(place, stage, answer, states),
                 None => self.on_silence(place, states),

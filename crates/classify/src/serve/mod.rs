@@ -312,13 +312,13 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             let found = ready.iter().position(|&one| one == place);
             found.map(|at| ready.swap_remove(at)).is_some()
         });
+        self.waiting_count -= usize::from(std::mem::take(&mut flow.is_waiting));
+        self.counts.begun = self.counts.begun.saturating_sub(1);
         if flow.is_asked && !is_ready && answering.is_some() {
-            // Its place is another's only after the answer, which is a verdict on what it was.
-            flow.slot = None;
+            // Its place is another's only after the answer, which says nothing of what begins.
+            flow.is_given_up = true;
             return;
         }
-        self.waiting_count -= usize::from(flow.is_waiting);
-        self.counts.begun = self.counts.begun.saturating_sub(1);
         undecided.release(place);
     }
 

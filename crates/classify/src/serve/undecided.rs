@@ -55,6 +55,8 @@ pub(super) struct PendingFlow {
     pub(super) stage: usize,
     /// Whether its row is on its way to that stage.
     pub(super) is_asked: bool,
+    /// Whether its flow began again after a fault: then its row's outcome only frees its place.
+    pub(super) is_given_up: bool,
     /// Whether it counts among those that wait for packets.
     pub(super) is_waiting: bool,
     pub(super) given: Option<StageOutput>,
@@ -83,6 +85,7 @@ impl PendingFlow {
             names: None,
             stage: 0,
             is_asked: false,
+            is_given_up: false,
             is_waiting: false,
             given: None,
             own: Vec::new(),

@@ -17,12 +17,45 @@ fn with(name: &str, bytes: impl Into<Vec<u8>>) -> Files {
     sealed(files)
 }
 
+const FASTEST_FILE: &str = "fastest.trees.jsonl";
+const FAST_FILE: &str = "fast.trees.jsonl";
+const SLOW_FILE: &str = "slow.trees.jsonl";
+
+/// The id as the specification has it, of `cascade.json` and these files.
+fn id_of(files: &Files, names: &[&str]) -> String {
+    let lines = ["cascade.json"].iter().chain(names).map(|&name| {
+        let bytes = &files[name];
+        format!("{} {} {name}\n", build::sha256(bytes), bytes.len())
+    });
+    let hash = build::sha256(lines.collect::<String>().as_bytes());
+    format!("by-hand@{}", &hash[..12])
+}
+
+/// Workers and reloads know models by their ids: none of them takes one model for another.
+#[test]
+fn a_file_that_is_another_makes_another_id() {
+    const EVEN: &[[f64; 4]] = &[[0.25; 4]; 5];
+    let id = |files: &Files| read(files).unwrap().id().to_owned();
+    let other = |of: &build::Tree, name: &str| {
+        with(name, build::Tree { leaves: &EVEN[..of.leaves.len()], ..*of }.file())
+    };
+    let ids = [
+        id(&artifact()),
+        id(&other(&FASTEST, FASTEST_FILE)),
+        id(&other(&FAST, FAST_FILE)),
+        id(&other(&SLOW, SLOW_FILE)),
+    ];
+    let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(distinct.len(), ids.len(), "{ids:?}");
+    // What no answer depends on changes nothing.
+    assert_eq!(id(&with("card.md", "# Another card")), ids[0]);
+}
+
 #[test]
 fn what_was_written_is_read() {
     let files = artifact();
     let cascade = read(&files).unwrap();
-    let hash = build::sha256(&files["cascade.json"]);
-    assert_eq!(cascade.id(), format!("by-hand@{}", &hash[..12]));
+    assert_eq!(cascade.id(), id_of(&files, &[FASTEST_FILE, FAST_FILE, SLOW_FILE]));
     assert_eq!(cascade.classes(), CLASSES);
     assert_eq!(cascade.wait().as_ns(), 10_000_000_000);
     let stages: Vec<_> =

@@ -36,6 +36,9 @@ fn with_names(weights: &str) -> Files {
 fn names_and_memory_are_read() {
     let named = read(&with_names(WEIGHTS)).unwrap();
     assert!(named.names().is_some() && !named.is_by_flow());
+    let mut other = with_names(WEIGHTS);
+    other.get_mut("names.tsv").unwrap().extend(b"label\tother\tother\n");
+    assert_ne!(read(&crate::build::sealed(other)).unwrap().id(), named.id());
     assert_eq!((named.packets(), named.stages()[0].names().unwrap().packets), (10, 10));
     let remembering = read(&files(&format!("\"memory\": {MEMORY},"), "")).unwrap();
     assert_eq!(remembering.memory().unwrap().half_life.as_ns(), 600 * SECOND);

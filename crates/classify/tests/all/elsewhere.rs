@@ -95,6 +95,24 @@ fn where_no_answer_comes_the_last_model_decides() {
     }
 }
 
+/// The first packet is asked about elsewhere when the second one makes the classifier fall; the
+/// flow begins again with the third. What comes for the first says nothing of that.
+#[test]
+fn a_flow_that_began_again_has_one_verdict() {
+    let cascade = cascade();
+    let flow = [0, 1, 2].map(|at| TestPacket::udp(1, 9000, at * 1_000_000));
+    let options = Options { is_live: true, ..Options::default() };
+    let way = Way { batch_len: 1, options, fault_at: Some(1), ..Way::default() };
+    for (unanswered, cause) in [(0, Cause::Confident), (1, Cause::Unanswered)] {
+        let elsewhere = Elsewhere::new(&cascade, 8, unanswered);
+        let served = serve_elsewhere(&cascade, &flow, way, (), Some(elsewhere));
+        let found: Vec<_> = served.verdicts.iter().map(|one| (one.cause, one.first)).collect();
+        let third = packet::Timestamp::from_ns(crate::frames::START_NS + 2_000_000);
+        assert_eq!(found, [(cause, third)]);
+        assert_eq!((served.counts.begun, served.counts.given_up), (1, 1));
+    }
+}
+
 proptest! {
     #[test]
     fn verdicts_are_those_of_one_machine(
@@ -127,5 +145,24 @@ proptest! {
         let elsewhere = Elsewhere::new(&cascade, room, unanswered);
         let served = serve_elsewhere(&cascade, &stamped(packets), way, (), Some(elsewhere));
         prop_assert_eq!(served.verdicts.len() as u64, served.flow_count);
+    }
+
+    #[test]
+    fn no_flow_has_two_verdicts_after_a_fault(
+        packets in prop::collection::vec(any_packet(), 1..250),
+        batch_len in 1..200usize,
+        room in 0..6usize,
+        unanswered in 0..4usize,
+        is_live in any::<bool>(),
+        fault_at in 0..250usize,
+    ) {
+        let cascade = cascade();
+        let options = Options { is_live, ..Options::default() };
+        let way = Way { batch_len, options, fault_at: Some(fault_at), ..Way::default() };
+        let elsewhere = Elsewhere::new(&cascade, room, unanswered);
+        let served = serve_elsewhere(&cascade, &stamped(packets), way, (), Some(elsewhere));
+        let (verdicts, flows) = (served.verdicts.len() as u64, served.flow_count);
+        prop_assert!((flows - served.counts.given_up..=flows).contains(&verdicts));
+        prop_assert_eq!(served.counts.begun, verdicts);
     }
 }

@@ -7,10 +7,13 @@ use classify::{
     Cascade, Classifier, Clock, Counts, HostVerdict, Label, Options, Standing, TakeVerdicts,
     Verdict, WindowClassifier,
 };
-use engine::flow::{EndedFlow, FlowFrames, FlowOptions, FlowSink, FramesOutcome};
+use engine::flow::{
+    EndedFlow, FlowEnd, FlowFrames, FlowMark, FlowOptions, FlowPacket, FlowSink, FlowSlot,
+    FramesOutcome, FromFrames, States,
+};
 use engine::run::{Control, run_one};
 use packet::dissect::{DissectOptions, dissect};
-use packet::{Batch, HashSeed, LinkType, Record, Source, Timestamp};
+use packet::{Batch, Frame, HashSeed, LinkType, Record, Source, Timestamp};
 
 pub(crate) const START_NS: i64 = 1_700_000_000_000_000_000;
 pub(crate) const SECOND: i64 = 1_000_000_000;
@@ -147,12 +150,14 @@ pub(crate) struct Way {
     pub(crate) flow_count_max: usize,
     /// What is classified again.
     pub(crate) again: Option<Label>,
+    /// The packet, counted from 0, that costs its flow what is kept of it.
+    pub(crate) fault_at: Option<usize>,
 }
 
 impl Default for Way {
     fn default() -> Self {
         let (options, flow_count_max) = (Options::default(), 1 << 20);
-        Self { batch_len: 64, seed: 1, options, flow_count_max, again: None }
+        Self { batch_len: 64, seed: 1, options, flow_count_max, again: None, fault_at: None }
     }
 }
 
@@ -166,6 +171,43 @@ pub(crate) struct ServeOutcome {
     pub(crate) counts: Counts,
     pub(crate) flow_count: u64,
     pub(crate) size_bytes: usize,
+}
+
+/// A classifier that falls over a packet, and is given the others.
+struct Falling<C> {
+    classifier: Classifier<C, All>,
+    at: Option<usize>,
+    seen: usize,
+}
+
+impl<C: Clock> FromFrames for Falling<C> {
+    type State = Standing;
+
+    fn on_frame(
+        &mut self,
+        state: &mut Standing,
+        frame: &Frame<'_>,
+        packet: &FlowPacket,
+        slot: FlowSlot,
+    ) {
+        self.seen += 1;
+        match self.at {
+            Some(at) if at + 1 == self.seen => self.classifier.on_fault(state, slot),
+            _ => self.classifier.on_frame(state, frame, packet, slot),
+        }
+    }
+
+    fn on_end(&mut self, state: &mut Standing, ended: &FlowEnd) {
+        self.classifier.on_end(state, ended);
+    }
+
+    fn on_pause(&mut self, states: &mut States<'_, Standing>) {
+        self.classifier.on_pause(states);
+    }
+
+    fn on_mark(&mut self, states: &mut States<'_, Standing>, mark: FlowMark) {
+        self.classifier.on_mark(states, mark);
+    }
 }
 
 /// Runs packets through a cascade.
@@ -205,9 +247,11 @@ pub(crate) fn serve_elsewhere(
         ..FlowOptions::default()
     };
     let seed = HashSeed::new(way.seed);
-    let mut stage = FlowFrames::new(options, seed, classifier, Ends::default());
+    let falling = Falling { classifier, at: way.fault_at, seen: 0 };
+    let mut stage = FlowFrames::new(options, seed, falling, Ends::default());
     run_one(&mut source, &mut stage, &Control::default());
     let FramesOutcome { keep, output: Ends(ends), counts: flows, .. } = stage.finish();
+    let keep = keep.classifier;
     let size_bytes = keep.size_bytes();
     assert!(size_bytes <= keep.size_bytes_max(), "{size_bytes}");
     let remembered = keep.hosts();

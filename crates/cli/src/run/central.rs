@@ -65,12 +65,12 @@ pub(super) fn run(
     });
     let ended = central.end(store.as_deref());
     alerts.into_iter().for_each(alerting::end);
-    history.iter().for_each(|history| stored::end(history));
+    let has_lost = stored::end(history.as_deref(), None);
     server.into_iter().for_each(Server::end);
     service::stopping();
     let counts = ended?;
     if !arguments.quiet {
         eprintln!("{counts}");
     }
-    Ok(Status::Fine)
+    Ok(if has_lost { Status::Error } else { Status::Fine })
 }

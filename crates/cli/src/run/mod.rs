@@ -45,10 +45,6 @@ use crate::summary;
 use crate::view::{self, View};
 use args::RunArguments;
 
-/// How long what is free may stay with the process.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const MEMORY_BACK_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
-
 impl From<BusError> for Failure {
     fn from(error: BusError) -> Self {
         Self::error(format_args!("[nats] {error}"))
@@ -148,7 +144,8 @@ fn pass(
     let tell_events = (!arguments.quiet).then_some(tell);
     plan.reach_workers(machine_name, clock::realtime(), CLOCK.monotonic, tell)?;
     let jail = Jail::unless(arguments.no_jail);
-    give_memory_back();
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    capture::sys::allocator::give_back_now_and_then();
     let doors = Doors { clock: CLOCK, stdout, tell: tell_events, jail, warn: tell };
     let session = Session::begin(plan, inputs, opened, doors, |opened, inputs| {
         live::begin_for(duration, opened, &inputs.control, is_quiet);
@@ -199,11 +196,8 @@ fn pass(
         finished.as_ref().ok().map(|finished| summary::finished(finished, arguments.quiet));
     // Rows of a run that failed are alerted on and stored, too.
     alerts.into_iter().for_each(alerting::end);
-    history.iter().for_each(|history| stored::end(history));
     // Last of all: alerts are rows, too.
-    if let Some(losses) = bus.and_then(|bus| bus.end().losses()) {
-        eprintln!("wirelens: [nats] {losses}");
-    }
+    let has_lost = stored::end(history.as_deref(), bus);
     let finished = finished?;
     if let Some(server) = server {
         let control = &finished.inputs.control;
@@ -213,19 +207,8 @@ fn pass(
         server.end();
     }
     service::stopping();
-    status.unwrap_or(Ok(Status::Fine))
-}
-
-/// From now on memory that was freed goes back to the kernel every minute, in a thread of its own:
-/// a run of days then has what its tables hold, and not the most that it ever held.
-fn give_memory_back() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    let _ = thread::Builder::new().name("memory".into()).spawn(|| {
-        loop {
-            thread::sleep(MEMORY_BACK_EVERY);
-            capture::sys::allocator::give_back();
-        }
-    });
+    let status = status.unwrap_or(Ok(Status::Fine))?;
+    Ok(if has_lost { Status::Error } else { status })
 }
 
 /// The observers of a run: the page, alerts, the history, and who it is published to.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bus::Bus;
 use history::{History, HistoryError, HistoryOptions};
 use session::stored::HistorySettings;
 use store::Store;
@@ -26,13 +27,13 @@ pub(super) fn begin(
     Ok(Some(Arc::new(History::begin(options, Arc::clone(store))?)))
 }
 
-/// Stores the last rows, and says what was not stored.
-pub(super) fn end(history: &History) {
-    let state = history.end();
-    if let Some(trouble) = &state.trouble {
-        eprintln!("wirelens: [history] {trouble}");
+/// Stores and publishes the last rows, and says what was lost: whether any were.
+pub(super) fn end(history: Option<&History>, bus: Option<Bus>) -> bool {
+    let state = history.map(History::end).unwrap_or_default();
+    for line in state.trouble.iter().chain(&state.losses()) {
+        eprintln!("wirelens: [history] {line}");
     }
-    if state.missed > 0 {
-        eprintln!("wirelens: [history] {} rows were not stored", state.missed);
-    }
+    let losses = bus.and_then(|bus| bus.end().losses());
+    losses.iter().for_each(|losses| eprintln!("wirelens: [nats] {losses}"));
+    state.missed > 0 || losses.is_some()
 }

@@ -2,8 +2,8 @@ use engine::columns::Columns;
 use history::Ask;
 use proptest::prelude::*;
 use store::query::{
-    Aggregate, Filter, GroupsQuery, Measure, Number, Order, OrderBy, RowsQuery, SeriesQuery,
-    TimeRange,
+    Aggregate, Cancellation, Filter, GroupsQuery, Measure, Number, Order, OrderBy, RowsQuery,
+    SeriesQuery, TimeRange,
 };
 use store::{RowChunk, TableLimits};
 
@@ -191,6 +191,35 @@ fn sums_of_minutes_are_the_sums_of_rows() {
     }
     assert!(run.history.sums_with(&run.table, &["score"]).is_none());
     assert!(run.history.sums(&run.table, "flows@1m-no", &ask).is_none());
+}
+
+#[test]
+fn a_cancelled_query_reads_no_file() {
+    let folder = Folder::new("cancelled");
+    Run::new(&folder).push((0..900).map(|number| (number, START_NS)));
+    let run = Run::new(&folder);
+    let range = TimeRange { from_ns: Some(START_NS - 24 * HOUR_NS), to_ns: None };
+    let searched = |cancellation: &Cancellation| {
+        let filter = || filter("dst_bytes >= 0").until(cancellation);
+        let rows = RowsQuery { filter: filter(), ..rows("", range, "src_bytes", 10) };
+        let groups = GroupsQuery { filter: filter(), ..groups("", range) };
+        let short = SeriesQuery { filter: filter(), ..series("", range) };
+        // Of this the sums by minute are read.
+        let to_ns = Some(START_NS + HOUR_NS);
+        let long = SeriesQuery {
+            filter: Filter::all().until(cancellation),
+            by: None,
+            ..series("", TimeRange { to_ns, ..range })
+        };
+        let (history, table) = (&run.history, &run.table);
+        let of_series = [short, long].map(|query| history.series(table, &query).searched);
+        let of_rows = history.rows(table, &rows).searched;
+        (of_rows, history.groups(table, &groups).searched, of_series)
+    };
+    let cancellation = Cancellation::default();
+    assert_eq!(searched(&cancellation), (900, 900, [900, 2]));
+    cancellation.cancel();
+    assert_eq!(searched(&cancellation), (0, 0, [0, 0]));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! it says.
 
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use model::encoder::{Encoder, EncoderError, EncoderShape, Head, WINDOW_MAX};
@@ -41,8 +41,10 @@ impl ModelError {
 }
 
 impl fmt::Display for ModelError {
+    /// In one line, and without what terminals act on: libraries quote from the file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        let shown = |letter: char| if letter.is_control() { ' ' } else { letter };
+        self.0.chars().try_for_each(|letter| f.write_char(shown(letter)))
     }
 }
 

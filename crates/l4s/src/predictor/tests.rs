@@ -236,6 +236,12 @@ fn files_that_are_no_models_are_refused_with_what_was_seen() {
         said
     };
     assert!(Model::parse(b"no").unwrap_err().to_string().contains("wanted: a model of"));
+    // What a library quotes of a file is in one line, and does nothing to a terminal.
+    let header = br#"{"a":{"dtype":"F\n\u001b[2J3","shape":[1],"data_offsets":[0,4]}}"#;
+    let mut quoted = (header.len() as u64).to_le_bytes().to_vec();
+    quoted.extend(header.iter().chain(&[0; 4]));
+    let error = Model::parse(&quoted).unwrap_err().to_string();
+    assert!(error.contains("F  [2J3") && !error.contains(char::is_control), "{error:?}");
     for (key, value, text) in [
         ("format", "other 1".into(), "format \"other 1\"; wanted: \"wirelens-l4s 1\""),
         ("window", 0.into(), "window 0; wanted: 1 to"),

@@ -48,6 +48,42 @@ pub(crate) struct ChunkEntry {
     pub(crate) is_found: bool,
 }
 
+/// A chunk that could not be written, while a later one of its file was: the place remains.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Hole {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    /// That were to be there, and are counted as lost.
+    pub(crate) packets: u64,
+    pub(crate) cause: String,
+    /// Of what was to be written: a disk may take all of it and report an error.
+    pub(crate) digest: Digest,
+}
+
+impl Hole {
+    pub(crate) const fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "at": self.offset, "len": self.len, "packets": self.packets, "cause": self.cause,
+            "blake3": hex(&self.digest),
+        })
+    }
+
+    pub(super) fn read(content: &Value) -> Option<Self> {
+        let number = |name: &str| content.get(name)?.as_u64();
+        Some(Self {
+            offset: number("at")?,
+            len: number("len")?,
+            packets: number("packets")?,
+            cause: content.get("cause")?.as_str()?.to_owned(),
+            digest: unhex(content.get("blake3")?.as_str()?)?,
+        })
+    }
+}
+
 /// What a record says.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Entry {
@@ -74,6 +110,11 @@ pub(crate) enum Entry {
         name: String,
     },
     Chunk(ChunkEntry),
+    /// A place of a file is a hole.
+    Failed {
+        file: String,
+        hole: Hole,
+    },
     /// A file that was there before the ledger: nothing is known of its content.
     Earlier {
         file: String,
@@ -141,6 +182,11 @@ impl Entry {
                 });
                 (kind, content)
             }
+            Self::Failed { file, hole } => {
+                let mut content = hole.json();
+                content["file"] = Value::from(file.as_str());
+                ("failed", content)
+            }
             Self::Earlier { file, chunks, end, packets } => {
                 let content =
                     json!({"file": file, "chunks": chunks, "end": end, "packets": packets});
@@ -191,6 +237,7 @@ impl Entry {
                 digest: unhex(&text("blake3")?)?,
                 is_found: kind == "found",
             }),
+            "failed" => Self::Failed { file: text("file")?, hole: Hole::read(content)? },
             "earlier" => Self::Earlier {
                 file: text("file")?,
                 chunks: number("chunks")?,

@@ -17,7 +17,7 @@ mod state;
 pub use entry::Deletion;
 pub use head::{Head, read_heads};
 
-pub(crate) use entry::{ChunkEntry, Entry};
+pub(crate) use entry::{ChunkEntry, Entry, Hole};
 pub(crate) use head::{Digest, digest};
 pub(crate) use journal::{Journal, ledger_len_max};
 pub(crate) use scan::{Damage, Step, ledger_bytes, scan, scan_newest};

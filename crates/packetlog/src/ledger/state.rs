@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::entry::{ChunkEntry, Deletion, Entry};
+use super::entry::{ChunkEntry, Deletion, Entry, Hole};
 use super::head::{Digest, digest, hex, unhex};
 
 /// A file that is there, by what was recorded of it.
@@ -14,6 +14,9 @@ pub(crate) struct FileEntry {
     pub(crate) packets: u64,
     /// Where its last chunk ends.
     pub(crate) end: u64,
+    /// Places of chunks that could not be written, in order. A recorder ends a file after the
+    /// first, so these are no more than the writes that it has on their way at a time.
+    pub(crate) holes: Vec<Hole>,
     /// Chunks before this offset are older than the ledger: their content is not known.
     pub(crate) earlier_end: u64,
     /// Over the other chunks, in the order in which they are in the file.
@@ -37,10 +40,9 @@ pub(crate) struct SyncedPart {
 
 impl FileEntry {
     /// One that is older than the ledger.
-    pub(crate) const fn earlier(chunks: u64, packets: u64, end: u64) -> Self {
-        let digest = [0; 32];
-        let synced = SyncedPart { chunks, packets, end, digest };
-        Self { chunks, packets, end, earlier_end: end, digest, synced, has_failed: false }
+    pub(crate) fn earlier(chunks: u64, packets: u64, end: u64) -> Self {
+        let synced = SyncedPart { chunks, packets, end, digest: [0; 32] };
+        Self { chunks, packets, end, earlier_end: end, synced, ..Self::default() }
     }
 
     const fn whole(&self) -> SyncedPart {
@@ -54,10 +56,19 @@ impl FileEntry {
     }
 
     /// What is left of it after a power cut that only kept what the disk had for certain.
-    pub(crate) const fn synced_part(&self) -> Self {
+    pub(crate) fn synced_part(&self) -> Self {
         let SyncedPart { chunks, packets, end, digest } = self.synced;
         let (earlier_end, synced) = (self.earlier_end, self.synced);
-        Self { chunks, packets, end, earlier_end, digest, synced, has_failed: false }
+        let holes = self.holes.iter().filter(|hole| hole.end() <= end).cloned().collect();
+        Self { chunks, packets, end, holes, earlier_end, digest, synced, has_failed: false }
+    }
+
+    /// Whether all writes to a place failed, as far as they are recorded.
+    pub(crate) fn is_hole(&self, start: u64, end: u64) -> bool {
+        let reach = self.holes.iter().fold(start, |reach, hole| {
+            if hole.offset <= reach { reach.max(hole.end()) } else { reach }
+        });
+        start < end && end <= reach
     }
 
     /// Adds a chunk.
@@ -144,6 +155,15 @@ impl LedgerState {
                     self.last_ns = self.last_ns.max(chunk.last_ns);
                 }
             }
+            Entry::Failed { file, hole } => {
+                let file = self.files.entry(file.clone()).or_default();
+                let was_synced = file.is_synced();
+                file.end = file.end.max(hole.end());
+                file.holes.push(hole.clone());
+                if self.syncs && was_synced {
+                    file.synced = file.whole();
+                }
+            }
             Entry::Earlier { file, chunks, end, packets } => {
                 self.files.insert(file.clone(), FileEntry::earlier(*chunks, *packets, *end));
             }
@@ -198,6 +218,9 @@ impl LedgerState {
             if file.has_failed {
                 json["failed"] = Value::Bool(true);
             }
+            if !file.holes.is_empty() {
+                json["holes"] = file.holes.iter().map(Hole::json).collect();
+            }
             json
         };
         let sums = |cause: Deletion| self.deleted.get(cause as usize).copied().unwrap_or_default();
@@ -243,6 +266,10 @@ impl LedgerState {
                 end: number(file, "end")?,
                 earlier_end: number(file, "earlier_end")?,
                 digest: unhex(file.get("blake3")?.as_str()?)?,
+                holes: match file.get("holes").and_then(Value::as_array) {
+                    Some(holes) => holes.iter().map(Hole::read).collect::<Option<_>>()?,
+                    None => Vec::new(),
+                },
                 synced: SyncedPart::default(),
                 has_failed: file.get("failed").and_then(Value::as_bool).unwrap_or(false),
             };
@@ -265,5 +292,29 @@ impl LedgerState {
             }
         }
         Some(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_in_the_sums_and_only_what_they_cover_is_one() {
+        let mut state = LedgerState::default();
+        for (offset, len) in [(4096, 4096), (8192, 4096), (65536, 4096)] {
+            let cause = String::from("write_failed");
+            let hole = Hole { offset, len, packets: 3, cause, digest: [7; 32] };
+            state.apply(&Entry::Failed { file: String::from("p0"), hole });
+        }
+        assert_eq!(LedgerState::read(&state.json()), Some(state.clone()));
+        let file = state.files.get_mut("p0").unwrap();
+        assert!(!file.is_synced(), "after a power cut it is compared with what is there");
+        assert!(file.is_hole(4096, 12_288) && file.is_hole(8192, 8193));
+        for (start, end) in [(0, 4096), (0, 8192), (8192, 12_289), (4096, 69_632), (9000, 9000)] {
+            assert!(!file.is_hole(start, end), "{start} to {end}");
+        }
+        file.synced.end = 12_288;
+        assert_eq!(file.synced_part().holes, file.holes[..2]);
     }
 }

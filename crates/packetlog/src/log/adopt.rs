@@ -64,6 +64,9 @@ fn explain(journal: &mut Journal, name: &str, file: Option<&LogFile>) -> io::Res
             if is_known(&left) {
                 break;
             }
+            if known.is_hole(record.offset, record.offset.saturating_add(record.len.into())) {
+                continue;
+            }
             if let Some(chunk) = found(file, record, &mut bytes)? {
                 left.add(&chunk);
             }

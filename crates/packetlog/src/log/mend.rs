@@ -28,7 +28,8 @@ pub(super) struct Repair {
 
 /// Makes chunks of the bytes of `file` from `start` to `end`, neither of which a whole chunk
 /// covers: the packets before the tear stay where they are, what is behind it becomes the end of
-/// the chunk. At the end of a file (`is_tail`) as few bytes as possible are kept.
+/// the chunk. At the end of a file (`is_tail`) as few bytes as possible are kept. Packets that are
+/// counted as lost (`is_lost`) are not kept.
 ///
 /// What was there is overwritten only behind the packets, so that a second crash does no harm.
 pub(super) fn mend(
@@ -36,6 +37,7 @@ pub(super) fn mend(
     start: u64,
     end: u64,
     is_tail: bool,
+    is_lost: bool,
     like: &Trailer,
 ) -> io::Result<Repair> {
     let mut mended = Repair { end: start, ..Repair::default() };
@@ -44,7 +46,8 @@ pub(super) fn mend(
         let len = (end - at).min(PIECE_LEN);
         let mut bytes = vec![0; len as usize];
         file.read_exact_at(&mut bytes, at)?;
-        let (mut trailer, mut packets_end) = before_tear(&bytes);
+        let nothing = (Trailer::default(), 0);
+        let (mut trailer, mut packets_end) = if is_lost { nothing } else { before_tear(&bytes) };
         if !is_tail && trailer.chunk_len(packets_end) > bytes.len() {
             // No room for a trailer before the next chunk: the last packets go.
             let room = bytes.len().saturating_sub(ALIGNMENT);

@@ -28,12 +28,13 @@ pub use query::{FlowQuery, PacketMatch, Plan, Query, QueryReport};
 pub use reasons::{ReasonsReport, StoredEvidence, StoredReason};
 pub(crate) use recover::{FolderLock, recover_locked};
 pub use recover::{RecoveryReport, recover};
-pub use stats::{ClassTotals, EVENTS_NAME, LedgerStats, LogStats};
-pub use verify::{Finding, Place, PowerLoss, VerifyReport, head, verify};
+pub use stats::{ClassTotals, EVENTS_NAME, LedgerStats, LogStats, OLD_EVENTS_NAME, events_len_max};
+pub use verify::{FailedWrite, Finding, Place, PowerLoss, VerifyReport, head, verify};
 
 pub(crate) use adopt::{adopt, open_files};
 pub(crate) use compress::Compressor;
 pub(crate) use file::LogFile;
+pub(crate) use stats::event_bytes;
 
 use crate::account::{self, Account};
 use crate::file_name::file_names;

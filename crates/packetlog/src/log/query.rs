@@ -188,8 +188,9 @@ impl Cursor<'_> {
         asked: &HashedQuery<'_>,
         known: &mut Vec<Interface>,
         report: &mut QueryReport,
+        is_over: &dyn Fn() -> bool,
     ) -> Result<(), LogError> {
-        while self.packets.is_empty() {
+        while self.packets.is_empty() && !is_over() {
             let Some((file, record)) = self.rest.pop() else { return Ok(()) };
             self.file = Some(file);
             let read = file.read(record, &mut self.chunk);
@@ -333,6 +334,21 @@ impl Log {
         plan: &Plan,
         take: &mut dyn FnMut(&PacketMatch<'_>) -> ControlFlow<()>,
     ) -> Result<QueryReport, LogError> {
+        self.read_until(query, plan, &|| false, take)
+    }
+
+    /// The same until `is_over`, which is asked before each chunk: a question that no packet
+    /// answers ends as well.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn read_until(
+        &self,
+        query: &Query,
+        plan: &Plan,
+        is_over: &dyn Fn() -> bool,
+        take: &mut dyn FnMut(&PacketMatch<'_>) -> ControlFlow<()>,
+    ) -> Result<QueryReport, LogError> {
         let asked = HashedQuery::new(query);
         let chunk_count = plan.chunk_count;
         let mut report = QueryReport { chunk_count, ..QueryReport::default() };
@@ -340,7 +356,7 @@ impl Log {
         let mut cursors = self.cursors(plan);
         loop {
             for cursor in &mut cursors {
-                cursor.fill(&asked, &mut known, &mut report)?;
+                cursor.fill(&asked, &mut known, &mut report, is_over)?;
             }
             // The lowest priority first where stamps are the same.
             let next = cursors

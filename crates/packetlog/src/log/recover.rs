@@ -19,7 +19,7 @@ use crate::index::{
     COMPRESSED_SUFFIX, ChunkFault, FILE_SUFFIX, INDEX_SUFFIX, IndexRecord, KEYS_SUFFIX, Keys,
     Trailer, WHY_SUFFIX, key_lists,
 };
-use crate::ledger::{Journal, ledger_len_max, scan_newest};
+use crate::ledger::{FileEntry, Journal, ledger_len_max, scan_newest};
 use crate::own::{Access, boot_id, create_like, is_none_of_ours, open_own_to_write};
 
 /// The end of the name of a file that is being made.
@@ -138,7 +138,8 @@ pub(crate) fn recover_locked(
         let next = names.get(place + 1);
         let is_newest = was_cut && next.is_none_or(|next| next.priority != name.priority);
         let depth = Depth { is_thorough, is_doubtful, is_newest };
-        match one(folder, name, depth, &mut recovered) {
+        let known = recorded.files.get(&stem);
+        match one(folder, name, (depth, known), &mut recovered) {
             Err(LogError { error, .. }) if is_none_of_ours(&error) => recovered.faults += 1,
             done => done?,
         }
@@ -192,7 +193,7 @@ struct Depth {
 fn one(
     folder: &Path,
     name: &FileName,
-    depth: Depth,
+    (depth, known): (Depth, Option<&FileEntry>),
     recovered: &mut RecoveryReport,
 ) -> Result<(), LogError> {
     let mut file = LogFile::open(folder, name)?;
@@ -219,8 +220,10 @@ fn one(
         for fault in &faults {
             let end = fault.offset + fault.len;
             let like = before(&file.chunks, fault.offset);
+            let is_tail = end == file.len;
+            let is_lost = known.is_some_and(|known| known.is_hole(fault.offset, end));
             let mended =
-                mend(&writable, fault.offset, end, end == file.len, &like).map_err(wrong)?;
+                mend(&writable, fault.offset, end, is_tail, is_lost, &like).map_err(wrong)?;
             recovered.packets_saved += mended.packets;
             recovered.chunks_mended += u64::from(mended.packets > 0);
             recovered.bytes_lost += mended.bytes_lost;

@@ -1,5 +1,7 @@
 //! How much of what is in a log.
 
+use std::path::Path;
+
 use packet::Timestamp;
 
 use super::Log;
@@ -10,6 +12,30 @@ use crate::ledger::{Deletion, Head, ledger_bytes, scan_newest};
 
 /// What happened to the recorder; who records writes it.
 pub const EVENTS_NAME: &str = "events.jsonl";
+/// The events before those, as the file is begun again when it is full.
+pub const OLD_EVENTS_NAME: &str = "events.jsonl.1";
+/// Bytes of either file at most, at least, and as a part of what the whole log may have.
+const EVENTS_LEN_MAX: u64 = 4 << 20;
+const EVENTS_LEN_LEAST: u64 = 16 << 10;
+const EVENTS_LOG_SHARE: u64 = 128;
+
+/// Bytes with which the file of events of a log with so many bytes is full.
+#[must_use]
+pub fn events_len_max(log_bytes_max: Option<u64>) -> u64 {
+    let share = |max: u64| (max / EVENTS_LOG_SHARE).clamp(EVENTS_LEN_LEAST, EVENTS_LEN_MAX);
+    log_bytes_max.map_or(EVENTS_LEN_MAX, share)
+}
+
+/// Bytes of a file of a folder, if there is such a file.
+fn bytes_of(folder: &Path, name: &str) -> u64 {
+    let metadata = std::fs::symlink_metadata(folder.join(name)).ok();
+    metadata.filter(std::fs::Metadata::is_file).map_or(0, |metadata| metadata.len())
+}
+
+/// Bytes of the events in a folder.
+pub(crate) fn event_bytes(folder: &Path) -> u64 {
+    bytes_of(folder, EVENTS_NAME).saturating_add(bytes_of(folder, OLD_EVENTS_NAME))
+}
 
 /// The outcome of the packets of one class, over the whole log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,12 +160,8 @@ impl Log {
                 }
             }
         }
-        let of_file = |name| {
-            let metadata = std::fs::symlink_metadata(self.folder.join(name)).ok();
-            metadata.filter(std::fs::Metadata::is_file).map_or(0, |metadata| metadata.len())
-        };
-        stats.account_bytes = of_file(account::FILE_NAME);
-        stats.event_bytes = of_file(EVENTS_NAME);
+        stats.account_bytes = bytes_of(&self.folder, account::FILE_NAME);
+        stats.event_bytes = event_bytes(&self.folder);
         stats.ledger_bytes = ledger_bytes(&self.folder);
         let others = [stats.index_bytes, stats.reason_bytes, stats.account_bytes];
         for more in others.into_iter().chain([stats.event_bytes, stats.ledger_bytes]) {

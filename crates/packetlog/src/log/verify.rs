@@ -144,6 +144,18 @@ pub struct PowerLoss {
     pub packets: u64,
 }
 
+/// A block that its recorder could not write, as it recorded itself, while a later one of the file
+/// was written: what is in its place says nothing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FailedWrite {
+    /// Where it was to be.
+    pub place: Place,
+    /// Its packets, counted as lost.
+    pub packets: u64,
+    /// The [`Cause`](crate::recorder::Cause), by name.
+    pub cause: String,
+}
+
 /// A log compared with its ledger.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VerifyReport {
@@ -167,6 +179,8 @@ pub struct VerifyReport {
     pub chunks_found: u64,
     /// Files of which the disk did not have, after a power cut, all that was recorded.
     pub lost: Vec<PowerLoss>,
+    /// Blocks that could not be written, in files that are there.
+    pub failed: Vec<FailedWrite>,
     /// Recorders that did not end properly.
     pub unclean: u64,
     /// Records that could not be written.
@@ -384,8 +398,14 @@ fn files(folder: &Path, read: &Reading, report: &mut VerifyReport) -> Result<(),
             report.findings.push(Finding::Missing { file, packets });
             continue;
         };
+        report.failed.extend(known.holes.iter().map(|hole| FailedWrite {
+            place: Place { file: name.clone(), offset: hole.offset, len: hole.len },
+            packets: hole.packets,
+            cause: hole.cause.clone(),
+        }));
         let check = Check {
             name: there,
+            known,
             base: read.base.get(name).cloned().unwrap_or_default(),
             entries: read.chunks.get(name).map_or(&[], Vec::as_slice),
             is_open: is_open(there),
@@ -393,8 +413,8 @@ fn files(folder: &Path, read: &Reading, report: &mut VerifyReport) -> Result<(),
         check.run(folder, report);
     }
     for (_, name) in there.iter().filter(|(name, _)| !read.state.files.contains_key(*name)) {
-        Check { name, base: FileEntry::default(), entries: &[], is_open: is_open(name) }
-            .run(folder, report);
+        let (known, base) = (&FileEntry::default(), FileEntry::default());
+        Check { name, known, base, entries: &[], is_open: is_open(name) }.run(folder, report);
     }
     Ok(())
 }
@@ -402,6 +422,9 @@ fn files(folder: &Path, read: &Reading, report: &mut VerifyReport) -> Result<(),
 /// A file to compare.
 struct Check<'a> {
     name: &'a FileName,
+    /// By all records.
+    known: &'a FileEntry,
+    /// By the oldest record that is there.
     base: FileEntry,
     entries: &'a [ChunkEntry],
     is_open: bool,
@@ -468,7 +491,10 @@ impl Check<'_> {
             let stored = content(file, record, &mut bytes);
             outcome.damaged_keys += u64::from(!file.keys_are_right(record));
             let trailer = Trailer::read(&bytes).ok().map(|(trailer, ..)| trailer);
-            is_misled |= trailer.is_some_and(|trailer| trailer != record.trailer);
+            is_misled |= trailer.as_ref().is_some_and(|trailer| *trailer != record.trailer);
+            if self.is_of_failed_write((offset, len), stored, trailer.as_ref()) {
+                continue;
+            }
             if offset < self.base.end {
                 // What cannot be read gives another digest as well.
                 summed.chunks += 1;
@@ -499,8 +525,9 @@ impl Check<'_> {
             outcome.findings.push(Finding::Summed(self.place(0, self.base.end)));
         }
         for fault in &file.faults {
-            let is_tail = self.is_open && fault.offset.saturating_add(fault.len) >= file.len;
-            if !is_tail {
+            let end = fault.offset.saturating_add(fault.len);
+            let is_tail = self.is_open && end >= file.len;
+            if !is_tail && !self.known.is_hole(fault.offset, end) {
                 outcome.findings.push(Finding::Stray(self.place(fault.offset, fault.len)));
             }
         }
@@ -508,6 +535,26 @@ impl Check<'_> {
             outcome.findings.push(Finding::Side(self.of_index()));
         }
         outcome
+    }
+}
+
+impl Check<'_> {
+    /// Whether a chunk is what could not be written, and is there all the same, or what a repair
+    /// puts into such a place: nothing. Any other chunk there was added.
+    fn is_of_failed_write(
+        &self,
+        (offset, len): (u64, u64),
+        stored: Option<[u8; 32]>,
+        trailer: Option<&Trailer>,
+    ) -> bool {
+        let is_it =
+            self.known.holes.iter().any(|hole| {
+                (hole.offset, hole.len) == (offset, len) && stored == Some(hole.digest)
+            });
+        let is_void = trailer.is_some_and(|trailer| {
+            trailer.is_repaired && trailer.packet_count == 0 && trailer.rows.is_empty()
+        });
+        is_it || is_void && self.known.is_hole(offset, offset.saturating_add(len))
     }
 }
 

@@ -23,6 +23,11 @@ pub trait Disk: Send {
     /// What the system said.
     fn write(&mut self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()>;
 
+    /// Chunks that are begun before the outcome of the first is asked for.
+    fn depth(&self) -> usize {
+        1
+    }
+
     /// How complete files are synchronised, on a thread of their own.
     fn syncing(&self) -> SyncFile {
         Box::new(File::sync_data)
@@ -86,8 +91,11 @@ impl Way {
     }
 
     /// Writes that may be on their way at a time.
-    pub(super) const fn depth(&self) -> usize {
-        if self.is_direct() { DEPTH } else { 1 }
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Self::Plain(disk) => disk.depth(),
+            Self::Ring(_) => DEPTH,
+        }
     }
 
     /// Makes a file for it.

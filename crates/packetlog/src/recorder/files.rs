@@ -13,6 +13,7 @@ use crate::file_name::FileName;
 use crate::index::{
     COMPRESSED_SUFFIX, ClassRow, FILE_SUFFIX, INDEX_SUFFIX, KEYS_SUFFIX, WHY_SUFFIX,
 };
+use crate::ledger::Hole;
 use crate::own::{Access, create_own};
 
 /// A file that grows.
@@ -32,9 +33,9 @@ pub(super) struct OpenFile {
     /// Descriptions of interfaces in it; readers number them all.
     pub(super) interfaces: u32,
     pub(super) rows: Vec<ClassRow>,
-    /// Places of blocks that could not be written, and their ends; the file ends before those at
-    /// its end.
-    pub(super) holes: Vec<(u64, u64)>,
+    /// Places of blocks that could not be written, until a later one was; the file ends before
+    /// those at its end.
+    pub(super) holes: Vec<Hole>,
     /// Nothing more goes here: something in it failed.
     pub(super) is_spoilt: bool,
 }
@@ -71,11 +72,11 @@ impl OpenFile {
     }
 
     /// What could not be written is no part of the file, as far as it is at its end.
-    pub(super) fn take_back(&mut self, start: u64, end: u64) {
-        self.holes.push((start, end));
+    pub(super) fn take_back(&mut self, hole: Hole) {
+        self.holes.push(hole);
         let len = self.end;
-        while let Some((start, _)) = self.holes.pop_if(|(_, end)| *end == self.end) {
-            self.end = start;
+        while let Some(hole) = self.holes.pop_if(|hole| hole.end() == self.end) {
+            self.end = hole.offset;
         }
         if self.end < len {
             let _ = self.data.set_len(self.end);

@@ -14,7 +14,7 @@ use crate::account::Account;
 use crate::cause::Cause;
 use crate::file_name::FileName;
 use crate::index::ClassRow;
-use crate::ledger::{ChunkEntry, Deletion, Entry, Journal, LedgerState};
+use crate::ledger::{ChunkEntry, Deletion, Entry, Hole, Journal, LedgerState};
 use crate::own::{Access, append_own};
 
 /// How often a head is anchored, if there is a new one.
@@ -141,8 +141,11 @@ impl Writer {
         }
     }
 
-    /// A chunk is acknowledged.
-    pub(super) fn record_chunk(&mut self, file: String, flight: &Flight) {
+    /// A chunk is acknowledged. Places before it that could not be written remain holes.
+    pub(super) fn record_chunk(&mut self, file: String, flight: &Flight, holes: Vec<Hole>) {
+        for hole in holes {
+            self.record(&Entry::Failed { file: file.clone(), hole });
+        }
         self.record(&Entry::Chunk(ChunkEntry {
             file,
             offset: flight.offset,

@@ -6,16 +6,23 @@ use super::state::RecorderState;
 use super::writer::{Flight, Writer};
 use crate::cause::Cause;
 use crate::index::{add_row, add_rows};
+use crate::ledger::Hole;
 
 impl Writer {
     /// Gives the place of a chunk that could not be written to the next, where that is possible.
-    pub(super) fn take_back(&mut self, flight: &Flight) {
+    pub(super) fn take_back(&mut self, flight: &Flight, cause: Cause) {
         let folder = &self.options.folder;
         let Some(series) = self.series.get_mut(flight.chunk.stream) else { return };
         // What it was to say of other chunks is owed again.
         add_rows(&mut series.owed, &flight.owed());
         let Some(file) = &mut series.open else { return };
-        file.take_back(flight.offset, flight.offset + flight.len as u64);
+        file.take_back(Hole {
+            offset: flight.offset,
+            len: flight.len as u64,
+            packets: flight.chunk.packets.into(),
+            cause: cause.name().to_owned(),
+            digest: flight.digest,
+        });
         if file.end == 0 {
             let _ = delete_files(folder, &file.name);
             series.open = None;

@@ -12,7 +12,7 @@ use super::writer::{FILE_SHARE, Writer};
 use crate::cause::Cause;
 use crate::index::{ClassRow, FILE_SUFFIX, INDEX_SUFFIX, add_rows};
 use crate::ledger::Deletion;
-use crate::log::{Compressor, EVENTS_NAME};
+use crate::log::{Compressor, event_bytes};
 
 /// How often the disk is asked for its room while chunks come.
 const DISK_PERIOD_MS: u64 = 100;
@@ -256,8 +256,7 @@ impl Writer {
         }
         self.asked_disk = now;
         self.note_smaller();
-        let events = self.options.folder.join(EVENTS_NAME).symlink_metadata();
-        self.event_bytes = events.map_or(0, |events| events.len());
+        self.event_bytes = event_bytes(&self.options.folder);
         RecorderState::set(&self.state.log_bytes, self.log_bytes());
         if let Ok(room) = rustix::fs::statvfs(&self.options.folder) {
             RecorderState::set(&self.state.disk_free, room.f_bavail.saturating_mul(room.f_frsize));

@@ -109,7 +109,7 @@ pub(super) struct Writer {
     pub(super) failing: Option<Cause>,
     /// Bytes of closed files.
     pub(super) closed_bytes: u64,
-    /// Bytes of the file of events, which lies among them.
+    /// Bytes of the files of events, which lie among them.
     pub(super) event_bytes: u64,
     pub(super) replacing: Replacing,
     pub(super) compressor: Option<Compressor>,
@@ -429,7 +429,7 @@ impl Writer {
             }
             Err(cause) => {
                 let index = flight.chunk.stream;
-                self.take_back(&flight);
+                self.take_back(&flight, cause);
                 self.lose(flight.chunk, cause);
                 Some((index, cause))
             }
@@ -544,8 +544,8 @@ impl Writer {
             self.state.count_error(Cause::of(&error), format!("{}: {error}", path.display()));
         }
         add_rows(&mut file.rows, &flight.trailer.rows);
-        let name = file.name.stem();
-        self.record_chunk(name, flight);
+        let (name, holes) = (file.name.stem(), std::mem::take(&mut file.holes));
+        self.record_chunk(name, flight, holes);
         self.say(&flight.trailer.rows);
         self.book.lose(&flight.chunk.lost);
         let side_len = side_len + self.write_reasons(index, &flight.chunk.reasons);

@@ -20,7 +20,7 @@ use packetlog::recorder::{
 use super::lab::*;
 use super::ledger::lines;
 
-fn begin_on(options: RecorderOptions, disk: impl Disk + 'static) -> Recorder {
+pub(super) fn begin_on(options: RecorderOptions, disk: impl Disk + 'static) -> Recorder {
     let section = Section::default();
     let (mut recorder, _) =
         Recorder::create_on(options, &classes(), &section, clock, Some(Box::new(disk))).unwrap();

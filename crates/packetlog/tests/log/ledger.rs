@@ -18,7 +18,7 @@ fn head(folder: &Path) -> Head {
     verify(folder, &[]).unwrap().records.unwrap().1
 }
 
-fn copy(from: &Path) -> tempfile::TempDir {
+pub(super) fn copy(from: &Path) -> tempfile::TempDir {
     let to = tempfile::tempdir().unwrap();
     for path in files(from, "") {
         std::fs::copy(&path, to.path().join(path.file_name().unwrap())).unwrap();

@@ -12,6 +12,7 @@ mod compressing;
 mod crafted;
 mod crashes;
 mod faults;
+mod holes;
 mod lab;
 mod ledger;
 mod power;

@@ -63,6 +63,11 @@ fn a_query_finds_what_a_look_at_every_packet_finds_and_reads_less() {
     assert!(report.chunks_read < 10, "{report:?}");
     let nobody = Query { hosts: vec![[9, 9, 9, 9].into()], ..Query::default() };
     assert_eq!(ask(folder.path(), &nobody).1.chunks_read, 0);
+    // The first packet of a class is far on: a query that is over does not look for it.
+    let log = Log::open(folder.path()).unwrap();
+    let plan = log.find(&class);
+    let read = log.read_until(&class, &plan, &|| true, &mut |_| panic!("no packet is wanted"));
+    assert_eq!(read.unwrap().chunks_read, 0);
 }
 
 #[test]

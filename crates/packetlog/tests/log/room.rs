@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use packet::Span;
 use packet::file::Section;
-use packetlog::log::{Log, Query};
+use packetlog::log::{Log, Query, events_len_max};
 use packetlog::recorder::{Cause, ClassInfo, Recorder, RecorderOptions, WhenFull};
 
 use super::lab::*;
@@ -328,4 +328,23 @@ fn files_of_a_priority_that_is_gone_make_room_too() {
     assert_eq!(recorder.finish().unwrap().lost, []);
     assert!(!scans.exists());
     assert!(bytes(folder.path()) <= 1 << 20);
+}
+
+#[test]
+fn both_files_of_events_count_towards_what_the_log_may_have() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("events.jsonl"), vec![b' '; 100 << 10]).unwrap();
+    std::fs::write(folder.path().join("events.jsonl.1"), vec![b' '; 200 << 10]).unwrap();
+    let options = RecorderOptions {
+        keep_bytes_max: Some(1 << 20),
+        when_full: WhenFull::OverwriteUnimportant,
+        ..options(folder.path())
+    };
+    record(options, 0..20_000);
+    let stats = Log::open(folder.path()).unwrap().stats();
+    assert_eq!(stats.event_bytes, 300 << 10);
+    let bytes = bytes(folder.path());
+    assert!(bytes > 700 << 10 && bytes <= 1 << 20, "{bytes}");
+    assert_eq!(events_len_max(None), 4 << 20);
+    assert_eq!([1 << 20, 1 << 30].map(|max| events_len_max(Some(max))), [16 << 10, 4 << 20]);
 }

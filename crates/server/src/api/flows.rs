@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 use store::Table;
-use store::query::{Filter, Order, RowsQuery, TimeRange};
+use store::query::{Cancellation, Filter, Order, RowsQuery, TimeRange};
 use utoipa::{IntoParams, ToSchema};
 
 use super::json;
@@ -49,7 +49,8 @@ pub(super) struct FlowParameters {
         (status = 200, description = "Rows by table", body = TablesAnswer),
         (status = 400, description = "A parameter is wrong", body = Problem),
         (status = 404, description = "No table has rows of it", body = Problem),
-        (status = 503, description = "Too many queries wait", body = Problem)
+        (status = 503, description = "Too many queries or bytes of answers wait", body = Problem),
+        (status = 504, description = "No answer in time", body = Problem)
     )
 )]
 pub(super) async fn flow(
@@ -60,7 +61,7 @@ pub(super) async fn flow(
     let wrong = |_| Problem::bad("first_ns: wanted nanoseconds since the epoch");
     let first_ns = asked.first_ns.as_deref().map(str::parse::<i64>).transpose().map_err(wrong)?;
     let of = app.clone();
-    let query = move || {
+    let query = move |asked: &Cancellation| {
         let has_first = |table: &Table| has(table, "first_ns");
         let filter = |table: &Table| {
             has(table, "community_id").then(|| {
@@ -71,12 +72,12 @@ pub(super) async fn flow(
                 }
             })
         };
-        let in_memory = of_tables(&of, "community_id", &id, TimeRange::default(), filter);
+        let in_memory = of_tables(&of, "community_id", &id, (TimeRange::default(), asked), filter);
         match in_memory {
             // It may have been stored.
             Err(_) if of.facts.history.is_some() => {
                 let range = TimeRange { from_ns: Some(first_ns.unwrap_or(i64::MIN)), to_ns: None };
-                of_tables(&of, "community_id", &id, range, filter)
+                of_tables(&of, "community_id", &id, (range, asked), filter)
             }
             found => found,
         }
@@ -98,7 +99,7 @@ pub(super) fn of_tables(
     app: &App,
     key: &str,
     value: &str,
-    range: TimeRange,
+    (range, asked): (TimeRange, &Cancellation),
     filter: impl Fn(&Table) -> Option<String>,
 ) -> Result<String, Problem> {
     let mut text = format!("{{\"{key}\":");
@@ -109,7 +110,7 @@ pub(super) fn of_tables(
         let Some(filter) = filter(&table) else { continue };
         let schema = table.schema();
         let query = RowsQuery {
-            filter: Filter::new(&filter, schema)?,
+            filter: Filter::new(&filter, schema)?.until(asked),
             range,
             order: Vec::<Order>::new(),
             offset: 0,

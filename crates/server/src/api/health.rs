@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::state::{HistoryAbout, RunState};
 use crate::app::App;
+use crate::problem::Problem;
 
 /// Health of the run.
 #[derive(Serialize, ToSchema)]
@@ -55,7 +56,10 @@ struct TableHealth {
     get,
     path = "/api/v1/health",
     tag = "run",
-    responses((status = 200, description = "Health of the run", body = Health))
+    responses(
+        (status = 200, description = "Health of the run", body = Health),
+        (status = 503, description = "Too many bytes of answers wait", body = Problem)
+    )
 )]
 pub(super) async fn health(State(app): State<App>) -> Json<Health> {
     let state = RunState::now(&app, false);

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 use store::Table;
-use store::query::{HostSums, HostsQuery};
+use store::query::{Cancellation, HostSums, HostsQuery};
 use utoipa::IntoParams;
 
 use super::flows::{TablesAnswer, has, of_tables};
@@ -81,7 +81,8 @@ fn number(host: &HostSums, column: &str) -> Option<i128> {
         (status = 200, description = "Hosts, a row each", body = RowsAnswer),
         (status = 400, description = "A parameter is wrong", body = Problem),
         (status = 404, description = "The run has no table flows", body = Problem),
-        (status = 503, description = "Too many queries wait", body = Problem)
+        (status = 503, description = "Too many queries or bytes of answers wait", body = Problem),
+        (status = 504, description = "No answer in time", body = Problem)
     )
 )]
 pub(super) async fn hosts(
@@ -99,10 +100,11 @@ pub(super) async fn hosts(
     }
     let (name, limit, offset) = (name.to_owned(), limit(asked.limit)?, offset(asked.offset)?);
     let sequence = app.store.sequence();
-    let adding =
+    let mut adding =
         HostsQuery { filter, range, host_count_max: HOST_COUNT_MAX, peer_count_max: PEERS_MAX };
     let of = app.clone();
-    let query = move || {
+    let query = move |asked: &Cancellation| {
+        adding.filter = adding.filter.until(asked);
         let columns = HostsQuery::columns(table.schema());
         let chunks = of.chunks(&table, adding.range, &adding.filter, columns);
         let found = adding.run(&chunks, table.schema());
@@ -160,7 +162,8 @@ fn answer<'a>(
         (status = 200, description = "Rows by table", body = TablesAnswer),
         (status = 400, description = "No address", body = Problem),
         (status = 404, description = "No table has rows of it", body = Problem),
-        (status = 503, description = "Too many queries wait", body = Problem)
+        (status = 503, description = "Too many queries or bytes of answers wait", body = Problem),
+        (status = 504, description = "No answer in time", body = Problem)
     )
 )]
 pub(super) async fn host(
@@ -172,11 +175,11 @@ pub(super) async fn host(
         address.parse().map_err(|_| Problem::bad(format!("{address:?}; wanted: an IP address")))?;
     let range = range(asked.from.as_deref(), asked.to.as_deref())?;
     let of = app.clone();
-    let query = move || {
+    let query = move |asked: &Cancellation| {
         let is_of_hosts =
             |table: &Table| ["src_ip", "dst_ip", "host"].iter().any(|column| has(table, column));
         let filter = |table: &Table| is_of_hosts(table).then(|| format!("ip == {address}"));
-        of_tables(&of, "host", &address.to_string(), range, filter)
+        of_tables(&of, "host", &address.to_string(), (range, asked), filter)
     };
     Ok(json(app.query(query).await?))
 }

@@ -79,7 +79,7 @@ async fn metrics(State(app): State<App>) -> Result<Response, Problem> {
         tokio::time::sleep(COUNTED_WITHIN).await;
     }
     let of = app.clone();
-    let text = app.query(move || Ok(metrics::text(&of))).await?;
+    let text = app.query(move |_| Ok(metrics::text(&of))).await?;
     Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 

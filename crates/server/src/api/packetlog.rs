@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 use store::packets::{PacketLog, PacketQuery, PacketRow};
+use store::query::Cancellation;
 use utoipa::IntoParams;
 
 use super::json;
@@ -47,6 +48,7 @@ impl PacketsParameters {
             class: text(self.class),
             from_ns: range.from_ns,
             to_ns: range.to_ns,
+            ..PacketQuery::default()
         })
     }
 }
@@ -63,12 +65,13 @@ fn log(app: &App) -> Result<Arc<dyn PacketLog>, Problem> {
     tag = "packets",
     responses(
         (status = 200, description = "The log, or null", body = serde_json::Value),
-        (status = 503, description = "Too many queries wait", body = Problem)
+        (status = 503, description = "Too many queries or bytes of answers wait", body = Problem),
+        (status = 504, description = "No answer in time", body = Problem)
     )
 )]
 pub(super) async fn status(State(app): State<App>) -> Result<Response, Problem> {
     let Ok(log) = log(&app) else { return Ok(json(String::from("null"))) };
-    let status = app.query(move || log.status().map_err(Problem::not_found)).await?;
+    let status = app.query(move |_| log.status().map_err(Problem::not_found)).await?;
     Ok(json(status))
 }
 
@@ -82,7 +85,8 @@ pub(super) async fn status(State(app): State<App>) -> Result<Response, Problem> 
         (status = 200, description = "Packets, a row each", body = RowsAnswer),
         (status = 400, description = "A parameter is wrong", body = Problem),
         (status = 404, description = "The run stores no packets", body = Problem),
-        (status = 503, description = "Too many queries wait", body = Problem)
+        (status = 503, description = "Too many queries or bytes of answers wait", body = Problem),
+        (status = 504, description = "No answer in time", body = Problem)
     )
 )]
 pub(super) async fn search(
@@ -90,9 +94,12 @@ pub(super) async fn search(
     QueryParameters(asked): QueryParameters<PacketsParameters>,
 ) -> Result<Response, Problem> {
     let limit = limit(asked.limit)?;
-    let query = asked.query()?;
+    let mut query = asked.query()?;
     let log = log(&app)?;
-    let found = move || log.rows(&query, limit).map_err(Problem::bad);
+    let found = move |asked: &Cancellation| {
+        query.cancellation = asked.clone();
+        log.rows(&query, limit).map_err(Problem::bad)
+    };
     let (rows, is_cut) = app.query(found).await?;
     let row = |row: &PacketRow| {
         let (ends, protocol) = row.ends.clone().unzip();
@@ -134,16 +141,21 @@ pub(super) async fn search(
         (status = 200, description = "Packets", content_type = "application/x-pcapng"),
         (status = 400, description = "A parameter is wrong, or too many packets", body = Problem),
         (status = 404, description = "The run stores no packets", body = Problem),
-        (status = 503, description = "Too many queries wait", body = Problem)
+        (status = 503, description = "Too many queries or bytes of answers wait", body = Problem),
+        (status = 504, description = "No answer in time", body = Problem)
     )
 )]
 pub(super) async fn pcapng(
     State(app): State<App>,
     QueryParameters(asked): QueryParameters<PacketsParameters>,
 ) -> Result<Response, Problem> {
-    let query = asked.query()?;
+    let mut query = asked.query()?;
     let log = log(&app)?;
-    let bytes = app.query(move || log.pcapng(&query).map_err(Problem::bad)).await?;
+    let found = move |asked: &Cancellation| {
+        query.cancellation = asked.clone();
+        log.pcapng(&query).map_err(Problem::bad)
+    };
+    let bytes = app.query(found).await?;
     let headers = [
         (CONTENT_TYPE, "application/x-pcapng"),
         (CONTENT_DISPOSITION, "attachment; filename=\"wirelens.pcapng\""),

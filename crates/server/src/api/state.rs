@@ -10,6 +10,7 @@ use store::{Store, Table};
 use utoipa::ToSchema;
 
 use crate::app::{App, Facts};
+use crate::problem::Problem;
 
 /// A run: what it reads, how far it is, and which tables it has.
 #[derive(Serialize, ToSchema)]
@@ -212,7 +213,10 @@ fn columns(schema: Schema) -> Vec<ColumnAbout> {
     get,
     path = "/api/v1/state",
     tag = "run",
-    responses((status = 200, description = "The run", body = RunState))
+    responses(
+        (status = 200, description = "The run", body = RunState),
+        (status = 503, description = "Too many bytes of answers wait", body = Problem)
+    )
 )]
 pub(super) async fn state(State(app): State<App>) -> Json<RunState> {
     Json(RunState::now(&app, true))

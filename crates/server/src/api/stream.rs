@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -27,6 +28,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Rows in one event at most; the rest of them is left to a query.
 const ROWS_MAX: usize = 500;
+
+/// For so many bytes there has to be room, or a stream ends: browsers come back after seconds.
+const EVENT_BYTES: usize = 64 << 10;
 
 /// Which rows.
 #[derive(Deserialize, IntoParams)]
@@ -105,6 +109,10 @@ impl Stream for Events {
                 return Poll::Pending;
             }
             self.app.note_look();
+            if !self.app.answer_bytes.has_room(EVENT_BYTES, &self.app.limits) {
+                self.app.served.bytes_refused.fetch_add(1, Ordering::Relaxed);
+                return Poll::Ready(None);
+            }
             self.is_state_next = false;
             let sequence = self.app.store.sequence();
             if self.sequence.replace(sequence) != Some(sequence) {

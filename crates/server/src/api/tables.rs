@@ -4,7 +4,9 @@ use axum::extract::State;
 use axum::response::Response;
 use engine::columns::Schema;
 use serde::Deserialize;
-use store::query::{Aggregate, GroupsQuery, Measure, Order, OrderBy, RowsQuery, SeriesQuery};
+use store::query::{
+    Aggregate, Cancellation, GroupsQuery, Measure, Order, OrderBy, RowsQuery, SeriesQuery,
+};
 use utoipa::{IntoParams, ToSchema};
 
 use super::json;
@@ -93,7 +95,8 @@ pub(super) struct RowsParameters {
         (status = 200, description = "Rows", body = RowsAnswer),
         (status = 400, description = "A parameter is wrong", body = Problem),
         (status = 404, description = "No such table", body = Problem),
-        (status = 503, description = "Too many queries wait", body = Problem)
+        (status = 503, description = "Too many queries or bytes of answers wait", body = Problem),
+        (status = 504, description = "No answer in time", body = Problem)
     )
 )]
 pub(super) async fn rows(
@@ -103,7 +106,7 @@ pub(super) async fn rows(
 ) -> Result<Response, Problem> {
     let table = app.table(&table)?;
     let schema = table.schema();
-    let query = RowsQuery {
+    let mut query = RowsQuery {
         filter: filter(asked.r#where.as_deref(), schema)?,
         range: range(asked.from.as_deref(), asked.to.as_deref())?,
         order: Order::read(asked.sort.as_deref().unwrap_or_default(), schema)?,
@@ -113,7 +116,10 @@ pub(super) async fn rows(
     let wanted = columns(asked.columns.as_deref(), schema)?;
     let sequence = app.store.sequence();
     let of = app.clone();
-    let found = move || Ok(write::rows(&of.rows(&table, &query), &wanted, sequence));
+    let found = move |asked: &Cancellation| {
+        query.filter = query.filter.until(asked);
+        Ok(write::rows(&of.rows(&table, &query), &wanted, sequence))
+    };
     Ok(json(app.query(found).await?))
 }
 
@@ -156,7 +162,8 @@ pub(super) struct GroupsParameters {
         (status = 200, description = "Groups, a row each", body = RowsAnswer),
         (status = 400, description = "A parameter is wrong", body = Problem),
         (status = 404, description = "No such table", body = Problem),
-        (status = 503, description = "Too many queries wait", body = Problem)
+        (status = 503, description = "Too many queries or bytes of answers wait", body = Problem),
+        (status = 504, description = "No answer in time", body = Problem)
     )
 )]
 pub(super) async fn groups(
@@ -185,7 +192,8 @@ pub(super) async fn groups(
     }
     let sequence = app.store.sequence();
     let of = app.clone();
-    let found = move || {
+    let found = move |asked: &Cancellation| {
+        query.filter = query.filter.until(asked);
         let found = of.groups(&table, &query);
         Ok(write::groups(&found, &query.names(), sequence))
     };
@@ -257,7 +265,8 @@ pub(super) struct SeriesParameters {
         (status = 200, description = "Series", body = SeriesAnswer),
         (status = 400, description = "A parameter is wrong", body = Problem),
         (status = 404, description = "No such table", body = Problem),
-        (status = 503, description = "Too many queries wait", body = Problem)
+        (status = 503, description = "Too many queries or bytes of answers wait", body = Problem),
+        (status = 504, description = "No answer in time", body = Problem)
     )
 )]
 pub(super) async fn series(
@@ -276,7 +285,7 @@ pub(super) async fn series(
             return Err(Problem::bad(wanted));
         }
     };
-    let query = SeriesQuery {
+    let mut query = SeriesQuery {
         filter: filter(asked.r#where.as_deref(), schema)?,
         range: range(asked.from.as_deref(), asked.to.as_deref())?,
         value: one(&asked.value)?,
@@ -287,7 +296,10 @@ pub(super) async fn series(
     };
     let name = asked.value.unwrap_or_else(|| String::from("rows"));
     let of = app.clone();
-    let found = move || Ok(write::series(&of.series(&table, &query), &name, query.by.is_some()));
+    let found = move |asked: &Cancellation| {
+        query.filter = query.filter.until(asked);
+        Ok(write::series(&of.series(&table, &query), &name, query.by.is_some()))
+    };
     Ok(json(app.query(found).await?))
 }
 

@@ -42,7 +42,7 @@ pub(super) fn of_flight(
 
 /// What flows did that is no longer known, since all together did much.
 pub(super) fn forgotten_early(slots: u64) -> Count {
-    let about = "Slots of flows that were forgotten before their time, for want of memory.";
+    let about = "Slots of flows that were forgotten before their time, as memory is limited.";
     Count::total("slots_forgotten_early", about, slots)
 }
 
@@ -51,8 +51,8 @@ pub(super) fn forgotten_early_line(slots: u64) -> String {
     match slots {
         0 => String::new(),
         slots => format!(
-            "cca: {slots} slots of flows were forgotten early, for want of memory: busy flows are \
-             named from less of their past\n"
+            "cca: {slots} slots of flows were forgotten early, as memory is limited: busy flows \
+             are named from less of their past\n"
         ),
     }
 }

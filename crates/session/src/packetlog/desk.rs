@@ -314,6 +314,7 @@ impl Desk {
             "copy": state.mark.copy,
             "busy": state.mark.busy,
             "events_lost": state.events.lost(),
+            "events_deleted": state.events.deleted(),
             "log": self.writer.status(),
         })
     }

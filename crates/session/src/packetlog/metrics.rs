@@ -101,6 +101,12 @@ const COUNTS: &[(&str, CountKind, &str, &str)] = &[
     ("kept_bytes", Counter, "Stored bytes of packets.", "/bytes/kept"),
     ("mode_switches", Counter, "Changes of mode.", "/switches"),
     ("events_lost", Counter, "Events that could not be written.", "/events_lost"),
+    (
+        "events_deleted",
+        Counter,
+        "Events deleted as their file in the log's folder was full again.",
+        "/events_deleted",
+    ),
     ("files_overwritten", Counter, "Files deleted to make room.", "/log/files_overwritten"),
     ("files_gone", Counter, "Files deleted by others.", "/log/files_gone"),
     (

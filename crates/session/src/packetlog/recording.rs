@@ -13,7 +13,7 @@ use packet::file::{Interface, InterfaceStatistics};
 use packet::{Batch, Frame, HashSeed};
 use packetlog::calibration::{Calibration, DriftCounts, DriftState};
 use packetlog::hindsight::{Hindsight, HindsightOptions};
-use packetlog::log::RecoveryReport;
+use packetlog::log::{EVENTS_NAME, RecoveryReport, events_len_max};
 use packetlog::pipeline::{KeepOutcome, Keeper, Pipeline, TallyNow};
 use packetlog::policy::{Granularity, Switch, Table};
 use packetlog::reasons::Reason;
@@ -22,7 +22,7 @@ use packetlog::{ClassifierCounts, Model, PacketVerdict};
 use serde_json::json;
 
 use super::desk::{self, Desk, DeskInputs, Work};
-use super::events::Events;
+use super::events::{Events, OfLog};
 use super::judging::Judging;
 use super::offload::{KernelHalf, Offload};
 use super::search::{RecorderGuard, RecorderPlace};
@@ -162,8 +162,9 @@ impl Recording {
             recorder.interface(number, interface);
         }
         let own = || {
-            let path = folder.join("events.jsonl");
-            Events::append(&path, Some(log::access(&files)), clock, tell)
+            let len_max = events_len_max(files.keep_bytes);
+            let of_log = OfLog { access: log::access(&files), len_max };
+            Events::append(&folder.join(EVENTS_NAME), Some(of_log), clock, tell)
         };
         let events = named.map_or_else(own, Ok)?;
         let switch = Arc::new(Switch::new(&mode, table.clone()));

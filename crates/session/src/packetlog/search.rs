@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use packet::{FlowKey, Frame, Timestamp};
-use packetlog::log::{Log, PacketMatch, Query};
+use packetlog::log::{EVENTS_NAME, Log, OLD_EVENTS_NAME, PacketMatch, Query};
 use serde_json::{Value, json};
 use store::packets::{PacketLog, PacketQuery, PacketRow};
 
@@ -90,7 +90,11 @@ impl LogSearch {
 
     /// The latest events of the log: when, and what; none where they are kept elsewhere.
     fn events(&self) -> Vec<Value> {
-        let text = last_bytes(&self.folder.join("events.jsonl")).unwrap_or_default();
+        let text = [OLD_EVENTS_NAME, EVENTS_NAME].map(|name| {
+            // A line that a full disk cut off ends where the next file begins.
+            last_bytes(&self.folder.join(name)).unwrap_or_default() + "\n"
+        });
+        let text = text.concat();
         let events = text.lines().filter_map(|line| {
             let Value::Object(mut event) = serde_json::from_str(line).ok()? else { return None };
             let time = event.remove("time_ns")?.to_string();
@@ -122,8 +126,11 @@ impl LogSearch {
         let query = query(asked)?;
         let log = Log::open(&self.folder).map_err(|error| error.to_string())?;
         let plan = log.find(&query);
-        log.read(&query, &plan, &mut take).map_err(|error| error.to_string())?;
-        Ok(())
+        let is_over = || asked.cancellation.is_cancelled();
+        let read = log.read_until(&query, &plan, &is_over, &mut |found| {
+            if is_over() { ControlFlow::Break(()) } else { take(found) }
+        });
+        read.map(|_| ()).map_err(|error| error.to_string())
     }
 }
 
@@ -248,4 +255,24 @@ fn last_bytes(path: &Path) -> io::Result<String> {
 pub fn comment(found: &PacketMatch<'_>) -> Option<String> {
     let is_noted = found.note.class > 0;
     is_noted.then(|| format!("wirelens: {} {:.3}", found.class, found.note.confidence))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_events_are_those_of_both_files_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = |number: u32| format!("{{\"time_ns\":{number},\"event\":\"any\"}}\n");
+        let lines = |numbers: std::ops::Range<u32>| numbers.map(line).collect::<String>();
+        // The last line of the older file was cut off by a full disk.
+        let old = lines(0..100) + "{\"time_ns\":";
+        std::fs::write(folder.path().join("events.jsonl.1"), old).unwrap();
+        std::fs::write(folder.path().join("events.jsonl"), lines(100..103)).unwrap();
+        let events = LogSearch::new(folder.path().to_owned()).events();
+        let times: Vec<_> = events.iter().map(|event| event["time"].as_str().unwrap()).collect();
+        let wanted: Vec<_> = (53..103).map(|number| number.to_string()).collect();
+        assert_eq!(times, wanted);
+    }
 }

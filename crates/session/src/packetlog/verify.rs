@@ -74,6 +74,13 @@ pub fn verified_lines(report: &VerifyReport, anchors: &[Head]) -> String {
         (count, _) => format!("{count} findings"),
     };
     let _ = writeln!(text, "{verdict}");
+    for failed in &report.failed {
+        let _ = writeln!(
+            text,
+            "failed write: {}, with {} packets, which are counted as lost ({})",
+            failed.place, failed.packets, failed.cause
+        );
+    }
     unproven(&mut text, report, anchors, head);
     text
 }
@@ -129,6 +136,8 @@ fn unproven(text: &mut String, report: &VerifyReport, anchors: &[Head], head: He
 
 #[cfg(test)]
 mod tests {
+    use packetlog::log::{FailedWrite, Place};
+
     use super::*;
 
     #[test]
@@ -143,6 +152,14 @@ mod tests {
         let lines = verified_lines(&report, &[anchored]);
         assert!(lines.contains("up to record 7, which is anchored\n"), "{lines}");
         assert!(lines.contains("unproven: 2 records after the last anchored one"), "{lines}");
+        assert!(is_confirmed(&report, &[anchored]));
+        let place = Place { file: String::from("p0-x-000001"), offset: 4096, len: 8192 };
+        let cause = String::from("write_failed");
+        report.failed.push(FailedWrite { place, packets: 7, cause });
+        let lines = verified_lines(&report, &[anchored]);
+        let failed = "failed write: p0-x-000001: 8192 bytes at 4096, with 7 packets, which are \
+                      counted as lost (write_failed)\n";
+        assert!(lines.contains(failed) && lines.contains("nothing was changed"), "{lines}");
         assert!(is_confirmed(&report, &[anchored]));
         let none = VerifyReport::default();
         assert!(verified_lines(&none, &[]).starts_with("no ledger") && !is_confirmed(&none, &[]));

@@ -4,6 +4,7 @@ use std::fmt;
 
 use engine::columns::{Columns, Kind, Schema};
 
+use super::cancellation::Cancellation;
 use super::cell::{Cell, cell, hexadecimal};
 use super::expression::{Comparison, Expression, Literal, parse};
 use super::measure::{Measure, Operand};
@@ -21,9 +22,12 @@ impl fmt::Display for QueryError {
 
 impl std::error::Error for QueryError {}
 
-/// Which rows are wanted.
+/// Which rows are wanted, and whether any still are.
 #[derive(Clone, Debug)]
-pub struct Filter(Test);
+pub struct Filter {
+    test: Test,
+    cancellation: Option<Cancellation>,
+}
 
 #[derive(Clone, Debug)]
 enum Test {
@@ -59,27 +63,45 @@ impl Filter {
     /// [`QueryError`]: the text is no filter, or names what the table has not.
     pub fn new(text: &str, schema: Schema) -> Result<Self, QueryError> {
         let expression = parse(text).map_err(|why| QueryError(format!("filter: {why}")))?;
-        Ok(Self(bind(&expression, schema)?))
+        Ok(Self { test: bind(&expression, schema)?, cancellation: None })
     }
 
     /// All rows.
     #[must_use]
     pub const fn all() -> Self {
-        Self(Test::All(Vec::new()))
+        Self { test: Test::All(Vec::new()), cancellation: None }
+    }
+
+    /// The same of a query that may be cancelled: every query has a filter.
+    #[must_use]
+    pub fn until(self, cancellation: &Cancellation) -> Self {
+        Self { cancellation: Some(cancellation.clone()), ..self }
+    }
+
+    /// All rows, for as long as the query of this filter is not cancelled.
+    #[must_use]
+    pub fn all_as_long(&self) -> Self {
+        Self { cancellation: self.cancellation.clone(), ..Self::all() }
+    }
+
+    /// Whether the query was cancelled: rows that were not searched yet need not be.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancellation.as_ref().is_some_and(Cancellation::is_cancelled)
     }
 
     /// The columns of a schema that it looks at; a search for text looks at all that have text.
     #[must_use]
     pub fn columns(&self, schema: Schema) -> Vec<usize> {
         let mut columns = Vec::new();
-        self.0.columns(schema, &mut columns);
+        self.test.columns(schema, &mut columns);
         columns
     }
 
     /// Whether a row is wanted.
     #[must_use]
     pub fn has(&self, columns: &Columns, row: usize) -> bool {
-        self.0.has(columns, row)
+        self.test.has(columns, row)
     }
 }
 

@@ -332,7 +332,8 @@ impl GroupsQuery {
         let (mut groups, mut left_out) = (Sums::new(), 0);
         let group_count_max = self.group_count_max();
         let mut key: Vec<Key> = Vec::new();
-        for columns in chunks.iter().map(RowChunk::columns) {
+        let chunks = chunks.iter().take_while(|_| !self.filter.is_cancelled());
+        for columns in chunks.map(RowChunk::columns) {
             for row in 0..columns.row_count() {
                 if !self.range.has(columns, time, row) || !self.filter.has(columns, row) {
                     continue;

@@ -100,7 +100,7 @@ impl HostsQuery {
     pub fn run(&self, chunks: &[RowChunk], schema: Schema) -> Option<Hosts> {
         let places = Places::of(schema)?;
         let mut found = Hosts::default();
-        for held in chunks {
+        for held in chunks.iter().take_while(|_| !self.filter.is_cancelled()) {
             let rows = held.columns();
             for row in 0..rows.row_count() {
                 if self.range.has(rows, places.time, row) && self.filter.has(rows, row) {

@@ -1,5 +1,6 @@
 //! Questions about the rows of a table: which rows, summed by what, and over time.
 
+mod cancellation;
 mod cell;
 mod ended;
 mod expression;
@@ -12,6 +13,7 @@ mod series;
 mod span;
 mod value;
 
+pub use cancellation::Cancellation;
 pub use cell::{Cell, cell, hexadecimal};
 pub(crate) use ended::EndedFlows;
 pub use filter::{Filter, QueryError};

@@ -81,7 +81,7 @@ impl RowsQuery {
         let time = time_column(schema);
         let mut found: Vec<(u32, u32)> = Vec::new();
         let mut searched = 0;
-        for (chunk, held) in (0..).zip(&chunks) {
+        for (chunk, held) in (0..).zip(&chunks).take_while(|_| !self.filter.is_cancelled()) {
             let columns = held.columns();
             searched += columns.row_count();
             for row in 0..columns.row_count() {

@@ -114,7 +114,7 @@ impl SeriesQuery {
     /// Rows that are wanted: when, and where.
     fn found(&self, chunks: &[RowChunk], time: usize) -> Vec<(i64, u32, u32)> {
         let mut found = Vec::new();
-        for (chunk, held) in (0..).zip(chunks) {
+        for (chunk, held) in (0..).zip(chunks).take_while(|_| !self.filter.is_cancelled()) {
             let columns = held.columns();
             for (row, at) in (0..columns.row_count()).zip(0..) {
                 if !self.range.has(columns, Some(time), row) || !self.filter.has(columns, row) {
