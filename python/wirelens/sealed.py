@@ -1,12 +1,13 @@
 """What seals the files of a model: ``SHA256SUMS`` beside them, as `sha256sum` writes it."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from wirelens.errors import ModelError
 
 SUMS_FILE = "SHA256SUMS"
+_ID_DIGITS = 12
 
 
 def sums(files: Sequence[Path]) -> str:
@@ -17,6 +18,17 @@ def sums(files: Sequence[Path]) -> str:
 def line(name: str, content: bytes) -> str:
     """The line of one file."""
     return f"{hashlib.sha256(content).hexdigest()}  {name}\n"
+
+
+def identity(name: str, files: Iterable[tuple[str, bytes]]) -> str:
+    """A model's name and the start of a hash of its files, as the runtime has it: `name@1f00…`.
+
+    `files` are those that answers depend on, in the order of docs/specs/cascade.md.
+    """
+    lines = "".join(
+        f"{hashlib.sha256(content).hexdigest()} {len(content)} {file}\n" for file, content in files
+    )
+    return f"{name}@{hashlib.sha256(lines.encode()).hexdigest()[:_ID_DIGITS]}"
 
 
 def read_sums(folder: Path, made_by: str) -> dict[str, str]:

@@ -4,7 +4,6 @@
 >>> cascade.predict(dataset.sample).labels                             # doctest: +SKIP
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from wirelens.classify.served import LoadedModel, ServedTrees, read_model
 from wirelens.classify.thresholds import UNCERTAINTIES, uncertainty
 from wirelens.errors import ModelError
 from wirelens.learn.metrics import Array
-from wirelens.sealed import checked, read_sums
+from wirelens.sealed import checked, identity, read_sums
 from wirelens.shipped import model_folder
 
 FORMAT = "wirelens cascade"
@@ -37,7 +36,6 @@ _VERSIONS = (1, 2, BESIDE_VERSION)
 _TCP, _UDP = 6, 17
 CASCADE_FILE = "cascade.json"
 CARD_FILE = "card.md"
-_ID_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -252,17 +250,15 @@ def load(path: str | os.PathLike[str]) -> Cascade:
         )
     try:
         listed = head.get("names")
-        lines = _id_line(CASCADE_FILE, text)
-        if listed is not None:
-            lines += _id_line(listed, checked(folder, listed, sums))
-        for told in head["stages"]:
-            lines += _id_line(told["file"], checked(folder, told["file"], sums))
+        names = [] if listed is None else [listed]
+        names += [told["file"] for told in head["stages"]]
+        files = [(CASCADE_FILE, text), *((name, checked(folder, name, sums)) for name in names)]
         stages = [
             _stage(folder, told, head["classes"], index + 1 == len(head["stages"]))
             for index, told in enumerate(head["stages"])
         ]
-        identity = f"{head['name']}@{hashlib.sha256(lines.encode()).hexdigest()[:_ID_DIGITS]}"
-        cascade = Cascade(head, stages, identity, folder / listed if listed else None)
+        named = folder / listed if listed else None
+        cascade = Cascade(head, stages, identity(head["name"], files), named)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ModelError):
             raise
@@ -295,11 +291,6 @@ def _check_schemas(folder: Path, cascade: Cascade) -> None:
                 f"{folder}: stage {stage.name} was trained on features with the schema "
                 f"{declared['schema']}; wanted: {wanted}, which this version extracts; train again"
             )
-
-
-def _id_line(name: str, content: bytes) -> str:
-    """The line of a file in what the id is the hash of, as the runtime has it."""
-    return f"{hashlib.sha256(content).hexdigest()} {len(content)} {name}\n"
 
 
 def _stage(

@@ -3,25 +3,24 @@
 Its files are checked by what classifies with it; here they are only read.
 """
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wirelens.errors import ModelError
+from wirelens.sealed import identity
 from wirelens.shipped import model_folder
 
 _CASCADE_FILE = "cascade.json"
 _MADE_BY = "wirelens train classify"
-_ID_DIGITS = 12
 
 
 @dataclass(frozen=True)
 class ModelNeeds:
     """A model, and what it reads."""
 
-    # Its name and the start of its SHA-256, as verdicts have it.
+    # As verdicts have it.
     identity: str
     # First packets of a flow.
     packets: int
@@ -55,14 +54,21 @@ def read_needs(model: str) -> ModelNeeds:
         if head.get("kind") == "windows":
             raise ModelError(f"{folder}: a model of windows; wanted: one of flows")
         declared = [_declared(folder, stage) for stage in head["stages"]]
+        names = [head["names"]] if "names" in head else []
+        names += [stage["file"] for stage in head["stages"]]
+        files = [(_CASCADE_FILE, text), *((name, (folder / name).read_bytes()) for name in names)]
         return ModelNeeds(
-            identity=f"{head['name']}@{hashlib.sha256(text).hexdigest()[:_ID_DIGITS]}",
+            identity=identity(head["name"], files),
             packets=max(int(stage["packets"]) for stage in head["stages"]),
             payload_bytes=max(int(one["payload_bytes"]) for one in declared),
             reads_names="names" in head,
             remembers_hosts="memory" in head,
             idle_timeout_ns=int(head["flows"]["idle_timeout_ns"]),
         )
+    except OSError as error:
+        raise ModelError(
+            f"{error.filename}: {error.strerror}; wanted: the whole folder of the model"
+        ) from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ModelError):
             raise
