@@ -9,7 +9,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly COMMIT=${1:-HEAD}
+# One commit for both: a branch may move on while the first is built.
+COMMIT=$(git rev-parse --verify "${1:-HEAD}^{commit}")
+readonly COMMIT
 readonly CARGO_FOLDER=${CARGO_HOME:-$HOME/.cargo}
 export PATH="$PATH:$CARGO_FOLDER/bin"
 scratch=$(mktemp -d)
