@@ -21,6 +21,9 @@ const METADATA_LEN_MAX: u64 = 16 << 20;
 /// The largest count of rows in a batch that is believed.
 const ROW_COUNT_MAX: i64 = 1 << 40;
 
+/// Bytes of the end of a value.
+const END_LEN: u64 = 4;
+
 /// A column as a batch holds it.
 #[derive(Clone, Copy)]
 enum Column {
@@ -107,7 +110,8 @@ fn columns_of(schema: Schema<'_>) -> Option<Vec<Column>> {
     Some(columns)
 }
 
-/// Whether each buffer of a batch lies in its body and is as long as its rows need.
+/// Whether each buffer of a batch lies in its body, is as long as its rows need, and has whole
+/// values.
 fn batch_fits(batch: &RecordBatch<'_>, columns: &[Column], body_len: u64) -> bool {
     let (Some(nodes), Some(buffers)) = (batch.nodes(), batch.buffers()) else {
         return columns.is_empty();
@@ -135,12 +139,14 @@ fn batch_fits(batch: &RecordBatch<'_>, columns: &[Column], body_len: u64) -> boo
         let (Some(presence_len), Some(first_len)) = (len_of(), len_of()) else { return false };
         let are_nulls = (0..=row_count).contains(&node.null_count());
         let presence = if node.null_count() > 0 { rows.div_ceil(8) } else { 0 };
-        let first = match column {
-            Column::Fixed(width) => rows.saturating_mul(*width),
+        let (width, first) = match column {
+            Column::Fixed(width) => (*width, rows.saturating_mul(*width)),
             Column::Variable if len_of().is_none() => return false,
-            Column::Variable if rows == 0 => 0,
-            Column::Variable => (rows + 1).saturating_mul(4),
+            Column::Variable if rows == 0 => (END_LEN, 0),
+            Column::Variable => (END_LEN, (rows + 1).saturating_mul(END_LEN)),
         };
-        node.length() == row_count && are_nulls && presence_len >= presence && first_len >= first
+        // The library reads all of a buffer as values, and panics at a part of one.
+        let is_whole = first_len >= first && first_len.is_multiple_of(width);
+        node.length() == row_count && are_nulls && presence_len >= presence && is_whole
     })
 }

@@ -269,8 +269,8 @@ fn each_word_of_a_damaged_file(format: Format) {
     fs::write(&damaged, &bytes).unwrap();
     assert_eq!(recover(&damaged, &saved, Existing::Replace).unwrap().row_count, 40);
     for at in (0..bytes.len()).step_by(4) {
-        let extremes: [&[u8]; 4] =
-            [&[0xff; 8], &[0xff, 0xff, 0xff, 0x7f], &[0; 4], &[bytes[at] ^ 0x80]];
+        let extremes: [&[u8]; 5] =
+            [&[0xff; 8], &[0xff, 0xff, 0xff, 0x7f], &[0; 4], &[bytes[at] ^ 0x80], &[bytes[at] ^ 2]];
         for value in extremes {
             let mut wrong = bytes.clone();
             for (to, from) in wrong[at..].iter_mut().zip(value) {
