@@ -1,6 +1,5 @@
 """A model that is replaced while a run listens: each flow keeps the one that it began with."""
 
-import hashlib
 import json
 import signal
 from collections import Counter
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 from command import ROOT, wirelens
 from lab import Link, Listening, datagrams, identity, new_link
-from sealing import seal
+from sealing import change_trees, seal
 from workers import Worker, server_in
 from workers import settings as workers_settings
 
@@ -35,11 +34,7 @@ def put_model(folder: Path, name: str, unknown_below: str) -> None:
 
 def put_stage(folder: Path) -> None:
     """Another last stage under the name of the one before, as if it was trained again."""
-    stage = folder / "slow.trees.jsonl"
-    *body, _ = stage.read_text().splitlines(keepends=True)
-    body[0] = body[0].replace('"source":"', '"source":"again ', 1)
-    digest = hashlib.sha256("".join(body).encode()).hexdigest()
-    stage.write_text("".join(body) + json.dumps({"sha256": digest}, separators=(",", ":")) + "\n")
+    change_trees(folder / "slow.trees.jsonl")
     seal(folder, *(path.name for path in folder.iterdir() if path.name != "SHA256SUMS"))
 
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from wirelens.errors import ModelError
 
@@ -23,12 +24,19 @@ def line(name: str, content: bytes) -> str:
 def identity(name: str, files: Iterable[tuple[str, bytes]]) -> str:
     """A model's name and the start of a hash of its files, as the runtime has it: `name@1f00…`.
 
-    `files` are those that answers depend on, in the order of docs/specs/cascade.md.
+    `files` are those that answers depend on, of a cascade `cascade.json` and `files_of` it.
     """
     lines = "".join(
         f"{hashlib.sha256(content).hexdigest()} {len(content)} {file}\n" for file, content in files
     )
     return f"{name}@{hashlib.sha256(lines.encode()).hexdigest()[:_ID_DIGITS]}"
+
+
+def files_of(cascade: dict[str, Any]) -> list[str]:
+    """The files that `cascade.json` names, in the order of docs/specs/cascade.md."""
+    listed = cascade.get("names")
+    names = [] if listed is None else [listed]
+    return names + [stage["file"] for stage in cascade["stages"]]
 
 
 def read_sums(folder: Path, made_by: str) -> dict[str, str]:
