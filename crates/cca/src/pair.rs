@@ -8,7 +8,7 @@ use packet::{Span, TapSlot, Timestamp};
 
 use crate::inputs::{Input, MissingReason, Rules, Scratch, Window};
 use crate::segment::FlowWay;
-use crate::tap::{Tap, TapOptions, shorter};
+use crate::tap::{Tap, TapOptions, keep_less};
 use crate::trained::{self, QueueConditions, RATE_OVER, SHARE_MIN};
 
 /// Both taps.
@@ -330,13 +330,12 @@ impl Pair {
         }
         let needed = needed.saturating_sub(self.options.clock.count(SHOWS_QUEUE));
         let latest = self.ingress.latest().max(self.egress.latest());
-        for oldest in shorter(&self.options, latest, needed) {
-            self.ingress.forget_slots(oldest);
-            self.egress.forget_slots(oldest);
-            if self.slot_count() <= self.slots_max / 2 {
-                break;
-            }
-        }
+        let Self { options, ingress, egress, slots_max, .. } = self;
+        keep_less(options, (latest, needed), *slots_max / 2, |oldest| {
+            ingress.forget_slots(oldest);
+            egress.forget_slots(oldest);
+            ingress.slot_count() + egress.slot_count()
+        });
         self.forgotten_early += before.saturating_sub(self.slot_count()) as u64;
     }
 

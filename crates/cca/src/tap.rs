@@ -175,24 +175,24 @@ pub struct Tap {
     counts: TapCounts,
 }
 
-/// The oldest slots to keep, where each time half as much of the past is kept, up to the last that
-/// is needed.
-pub(crate) fn shorter(
+/// Keeps less of the past, half as long each time, until no more than so many slots are left or
+/// none but those from `needed` on. `forget` is given the oldest slot to keep, and says how many
+/// are left.
+pub(crate) fn keep_less(
     options: &TapOptions,
-    latest: Timestamp,
-    needed: i64,
-) -> impl Iterator<Item = i64> {
+    (latest, needed): (Timestamp, i64),
+    count_max: usize,
+    mut forget: impl FnMut(i64) -> usize,
+) {
     let (clock, mut kept_ns) = (options.clock, options.kept.as_ns());
-    let mut is_over = false;
-    std::iter::from_fn(move || {
-        if is_over {
-            return None;
-        }
+    loop {
         kept_ns /= 2;
         let oldest = clock.slot(latest.minus(Span::from_ns(kept_ns))).min(needed);
-        is_over = oldest == needed || kept_ns < clock.length().as_ns();
-        Some(oldest)
-    })
+        let is_last = oldest == needed || kept_ns < clock.length().as_ns();
+        if forget(oldest) <= count_max || is_last {
+            return;
+        }
+    }
 }
 
 #[derive(Debug, Default)]

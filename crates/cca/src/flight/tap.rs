@@ -14,7 +14,7 @@ use super::window::{
 };
 use crate::pair::Period;
 use crate::segment::{FlowWay, Segment, UnfitReason};
-use crate::tap::{TapOptions, shorter};
+use crate::tap::{TapOptions, keep_less};
 
 /// The outcome of a tap's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -193,13 +193,12 @@ impl FlightTap {
         if before <= self.slots_max {
             return;
         }
-        for oldest in shorter(&self.options, self.latest, needed) {
-            self.oldest = self.oldest.max(oldest);
-            self.flows.forget(Timestamp::MIN, oldest);
-            if self.flows.slot_count() <= self.slots_max / 2 {
-                break;
-            }
-        }
+        let Self { options, latest, oldest: kept_from, flows, slots_max, .. } = self;
+        keep_less(options, (*latest, needed), *slots_max / 2, |oldest| {
+            *kept_from = (*kept_from).max(oldest);
+            flows.forget(Timestamp::MIN, oldest);
+            flows.slot_count()
+        });
         self.forgotten_early += before.saturating_sub(self.flows.slot_count()) as u64;
     }
 
