@@ -4,7 +4,8 @@
 #   bash tools/reproducible.sh [COMMIT]      HEAD
 #
 # 25 CPU minutes and 3 GB in a folder of TMPDIR, which is removed. What differs between machines is
-# given to the compiler under one name: the folder of the clone and that of cargo. The same
+# given to the compiler under one name: the folder of the clone and that of cargo. A wrapper of the
+# compiler does that: cargo makes names of files from RUSTFLAGS, and they would differ. The same
 # compiler, C compiler, linker and Node.js are needed for the same bytes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,11 +14,18 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 COMMIT=$(git rev-parse --verify "${1:-HEAD}^{commit}")
 readonly COMMIT
 readonly CARGO_FOLDER=${CARGO_HOME:-$HOME/.cargo}
+export CARGO_FOLDER
 export PATH="$PATH:$CARGO_FOLDER/bin"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 say() { printf 'reproducible: %s\n' "$*" >&2; }
+
+cat >"$scratch/rustc" <<'WRAPPER'
+#!/bin/sh
+exec "$@" --remap-path-prefix="$CLONE"=/wirelens --remap-path-prefix="$CARGO_FOLDER"=/cargo
+WRAPPER
+chmod +x "$scratch/rustc"
 
 # build FOLDER NAME: there, as the program NAME; both folders differ in name and length.
 build() {
@@ -27,7 +35,7 @@ build() {
   (
     cd "$1"
     bash tools/page.sh
-    RUSTFLAGS="--remap-path-prefix=$1=/wirelens --remap-path-prefix=$CARGO_FOLDER=/cargo" \
+    CLONE="$1" RUSTC_WRAPPER="$scratch/rustc" \
       cargo build --release --locked --quiet --package wirelens --bin wirelens
   )
   mv "$1/target/release/wirelens" "$scratch/$2"
@@ -40,9 +48,7 @@ sha256sum "$scratch/first" | sed "s|$scratch/first|wirelens of $(git rev-parse -
 if cmp "$scratch/first" "$scratch/second"; then
   say 'both are the same, byte for byte'
 else
-  places=$(strings "$scratch/first" "$scratch/second" | grep -F -e "$scratch" -e "$HOME" | sort -u |
-    head -n 5 || true)
-  say "they differ${places:+; these names of folders are in them:}"
-  printf '%s\n' "${places:-no name of a folder is in them}" >&2
+  say 'they differ; the first texts that only one of them holds:'
+  diff <(strings "$scratch/first") <(strings "$scratch/second") | head -n 20 >&2 || true
   exit 1
 fi

@@ -160,6 +160,10 @@ impl MissingReason {
     }
 }
 
+/// Slots before a window in which it is looked for what never came to the queue: longer than a
+/// packet waits in it, so that windows one after the other count each loss once.
+pub(crate) const DROPS_LOOK_BACK: i64 = 1000;
+
 /// Some slots of one flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Window<'a> {
@@ -276,31 +280,33 @@ impl Window<'_> {
     }
 
     /// Bytes that are missing downstream of the queue, less those that never came to it. What never
-    /// came is missing there first, so that it is not taken for a loss of the queue.
+    /// came is missing upstream first, perhaps before the window, so that it is not taken for a loss
+    /// of the queue.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
     fn drops(&self, put: &mut dyn FnMut(usize, f32)) {
-        let (mut bytes, mut segments) = (0, 0);
-        self.each(self.ingress, |_, seen| {
-            bytes += seen.data_bytes;
-            segments += u64::from(seen.segments);
-        });
+        let first = self.start.saturating_sub(DROPS_LOOK_BACK);
+        let (ingress, egress) = (self.since(first, self.ingress), self.since(first, self.egress));
+        let bytes: u64 = ingress.iter().map(|seen| seen.data_bytes).sum();
+        let segments: u64 = ingress.iter().map(|seen| u64::from(seen.segments)).sum();
         if segments == 0 {
             return;
         }
         let mean_bytes = (bytes as f64 / segments as f64).max(1.0);
-        let mut never_came = self.inside(self.ingress).iter().peekable();
-        let (mut before, mut behind, mut told) = (0_u64, 0_u64, 0_u64);
-        self.each(self.egress, |at, seen| {
+        let mut never_came = ingress.iter().peekable();
+        let (mut before, mut behind, mut known) = (0_u64, 0_u64, 0_u64);
+        for seen in egress {
             while let Some(came) = never_came.next_if(|came| came.slot <= seen.slot) {
                 before += u64::from(came.skipped_bytes);
             }
             behind += u64::from(seen.skipped_bytes);
-            let lost = behind.saturating_sub(before).max(told);
-            if lost > told {
-                put(at, ((lost - told) as f64 / mean_bytes) as f32);
-                told = lost;
+            let lost = behind.saturating_sub(before).max(known);
+            if lost > known
+                && let Ok(at) = usize::try_from(seen.slot - self.start)
+            {
+                put(at, ((lost - known) as f64 / mean_bytes) as f32);
             }
-        });
+            known = lost;
+        }
     }
 
     fn each(&self, slots: &[TapSlot], mut put: impl FnMut(usize, &TapSlot)) {
@@ -312,8 +318,13 @@ impl Window<'_> {
     }
 
     fn inside<'b>(&self, slots: &'b [TapSlot]) -> &'b [TapSlot] {
+        self.since(self.start, slots)
+    }
+
+    /// Slots from this one on, up to the last of the window.
+    fn since<'b>(&self, first: i64, slots: &'b [TapSlot]) -> &'b [TapSlot] {
         let end = self.start.saturating_add_unsigned(self.len as u64);
-        let first = slots.partition_point(|seen| seen.slot < self.start);
+        let first = slots.partition_point(|seen| seen.slot < first);
         let past = slots.partition_point(|seen| seen.slot < end);
         slots.get(first..past).unwrap_or_default()
     }

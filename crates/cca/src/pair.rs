@@ -6,7 +6,7 @@ use std::ops::Range;
 use packet::wire::tcp::SeqNumber;
 use packet::{Span, TapSlot, Timestamp};
 
-use crate::inputs::{Input, MissingReason, Rules, Scratch, Window};
+use crate::inputs::{DROPS_LOOK_BACK, Input, MissingReason, Rules, Scratch, Window};
 use crate::segment::FlowWay;
 use crate::tap::{Tap, TapOptions, keep_less};
 use crate::trained::{self, QueueConditions, RATE_OVER, SHARE_MIN};
@@ -126,10 +126,22 @@ impl Pair {
         brought
     }
 
+    /// Takes the slots of a flow that a window over a period asks for: those before it as well
+    /// where packets are missing behind the queue and it is asked which the queue has dropped.
+    fn take_slots(&mut self, way: &FlowWay, period: Period, is_asked_for_drops: bool) {
+        self.egress.slots_since(way, period.start, &mut self.egress_slots);
+        let is_missing = |slot: &TapSlot| slot.skipped_bytes > 0;
+        let mut first = period.start;
+        if is_asked_for_drops && period.of(&self.egress_slots).iter().any(is_missing) {
+            first = first.saturating_sub(DROPS_LOOK_BACK);
+            self.egress.slots_since(way, first, &mut self.egress_slots);
+        }
+        self.ingress.slots_since(way, first, &mut self.ingress_slots);
+    }
+
     /// What a flow did in a period.
     pub fn flow(&mut self, way: FlowWay, period: Period, rules: Rules) -> FlowPeriod {
-        self.ingress.slots_since(&way, period.start, &mut self.ingress_slots);
-        self.egress.slots_since(&way, period.start, &mut self.egress_slots);
+        self.take_slots(&way, period, true);
         let window = Window {
             start: period.start,
             len: period.len,
@@ -174,8 +186,7 @@ impl Pair {
         inputs: &[Input],
         rules: Rules,
     ) -> Result<&[f32], MissingReason> {
-        self.ingress.slots_since(way, period.start, &mut self.ingress_slots);
-        self.egress.slots_since(way, period.start, &mut self.egress_slots);
+        self.take_slots(way, period, inputs.contains(&Input::Drops));
         let window = Window {
             start: period.start,
             len: period.len,

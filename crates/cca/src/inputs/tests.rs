@@ -260,4 +260,38 @@ proptest! {
             }
         }
     }
+
+    /// Windows one after the other count each loss of the queue once, and none that never came to
+    /// it, however long packets wait.
+    #[test]
+    fn losses_of_windows_add_up_to_those_of_the_queue(
+        packets in prop::collection::vec((0_i64..3, 0_u8..10, 0_i64..60), 1..150),
+        len in 1_usize..50,
+    ) {
+        const BYTES: u32 = 100;
+        let (mut time, mut seq, mut left, mut lost) = (0, 1000, 0, 0);
+        let (mut ingress, mut egress) = (Vec::new(), Vec::new());
+        let ends = (0..3).map(|_| (1, 9, 0));
+        for (gap, fate, wait) in [(0, 9, 0)].into_iter().chain(packets).chain(ends) {
+            time += gap;
+            left = (time + wait).max(left);
+            // One in ten never comes to the queue, which drops another of them.
+            if fate > 0 {
+                ingress.push((time, seq, BYTES));
+            }
+            match fate {
+                0 => {}
+                1 => lost += 1,
+                _ => egress.push((left, seq, BYTES)),
+            }
+            seq += BYTES;
+        }
+        let (ingress, egress) = (slots(&ingress), slots(&egress));
+        let mut found = 0.0;
+        for start in (0..=left).step_by(len) {
+            let window = Window { start, len, ingress: &ingress, egress: &egress };
+            window.drops(&mut |_, drops| found += drops);
+        }
+        prop_assert_eq!(found.round() as i64, lost);
+    }
 }
