@@ -160,13 +160,13 @@ def messages() -> Iterator[tuple[str, str, bytes]]:
     headers = "Wirelens-Version: 1\nWirelens-Sensor: a\nWirelens-Run: 1\nWirelens-Table: flows\n"
     headers += "Wirelens-First-Row: 4611686018427387903\nWirelens-Rows: 1\n\n"
     yield "bus_rows", "headers", b"\1" + headers.encode() + json.dumps(ROW).encode()
-    row = struct.pack("<IHBB", 3, 2, 1, 3) + b"abc" + struct.pack("<2d", 0.5, 1e300) + bytes(40)
-    yield "bus_escalation", "rows", b"\0" + struct.pack("<BBHI", 1, 0, 2, 300) + row * 2
-    answer = struct.pack("<BBHI", 1, 0, 1, 300) + struct.pack("<HHdd", 3, 2, 0.75, 0.25)
+    row = struct.pack("<IHBB", 3, 2, 1, 3) + b"abc" + struct.pack("<2f", 0.5, 1e30) + bytes(40)
+    yield "bus_escalation", "rows", b"\0" + struct.pack("<BBHI", 2, 0, 2, 300) + row * 2
+    answer = struct.pack("<BBHI", 2, 0, 1, 300) + struct.pack("<HHdd", 3, 2, 0.75, 0.25)
     yield "bus_escalation", "answer", b"\1" + answer
     yield "ring_block", "frames", ring_block()
     for choice in (0, 4, 5, 12):
-        numbers = struct.pack(">4d", 0.0, 1.5, -1e300, float("nan"))
+        numbers = struct.pack(">4f", 0.0, 1.5, -1e30, float("nan"))
         yield "worker_rows", f"row-{choice}", bytes([choice, 4]) + numbers + u16(64) + bytes(72)
 
 

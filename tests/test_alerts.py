@@ -101,6 +101,25 @@ def test_a_destination_can_be_tried(tmp_path: Path) -> None:
     assert none.status == 2 and "[[notify]]" in none.stderr
 
 
+def test_alerts_that_do_not_arrive_end_a_run_with_status_1(tmp_path: Path) -> None:
+    """Rows are complete all the same. What the rate limit holds back is no loss."""
+    rule = '[[alert]]\nname = "any"\ntable = "flows"\n'
+    nowhere = '[[notify]]\nkind = "webhook"\nto = "http://127.0.0.1:9/"\nattempts = 1\n'
+    text = rule + nowhere + '[[notify]]\nkind = "jsonl"\nto = "alerts.jsonl"\nrate = "1/h"\n'
+    (tmp_path / "wirelens.toml").write_text(
+        f'[input]\nread = "{DEMO}"\n[flows]\noutput = "flows.jsonl"\n{text}'
+    )
+    ran = wirelens("run", "-q", "-c", "wirelens.toml", cwd=tmp_path)
+    assert ran.status == 1
+    assert "wirelens: [[notify]] webhook: " in ran.stderr, ran.stderr
+    assert "alerts were not delivered: " in ran.stderr and "jsonl" not in ran.stderr, ran.stderr
+    flows = len((tmp_path / "flows.jsonl").read_text().splitlines())
+    assert flows == 312 and len(alerts(tmp_path)) == 1
+    only = nowhere + 'only = { severity = "page" }\n'
+    ran = wirelens("run", "-q", "-c", settings(tmp_path, rule + only), cwd=tmp_path)
+    assert ran.status == 0, ran.stderr
+
+
 KEPT = (
     '[packetlog]\noutput = "log"\nmode = "log-minimum"\nfixed-mode = true\n'
     '[[rule]]\nindicator = "list"\nkeep = "full"\n[[rule]]\nbytes = "1G"\nkeep = "full"\n'

@@ -138,6 +138,8 @@ def test_what_cannot_be_is_refused(taps: list[dict[FlowWay, TapFlow]]) -> None:
     found = windows(before, after, [before.first_slot - 100], 10)
     assert found.missing == ("ingress",)
     assert not np.asarray(found.values).any()
+    found = windows(before, after, [], 10)
+    assert found.missing == () and np.asarray(found.values).tolist() == []
 
 
 def cca(*arguments: str | Path) -> Ran:

@@ -5,6 +5,7 @@ import re
 import struct
 import subprocess
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -476,6 +477,16 @@ def test_a_model_of_one_tap_names_what_its_inputs_say(tmp_path: Path, rtt: dict[
         assert row["interval_s"] == pytest.approx(0.08 * row_of)
         compared += 1
     assert compared > 10
+
+
+def test_no_windows_are_no_values_and_slots_are_whole(tmp_path: Path) -> None:
+    capture = tmp_path / "long.pcap"
+    write_pcap(capture, steps())
+    flow = only(capture)
+    seen = flight_windows(flow, [], SLOTS, inputs=ONE_TAP)
+    assert seen.missing == () and np.asarray(seen.values).tolist() == []
+    with pytest.raises(OptionError, match="slots: `97 bytes`: wanted a multiple of 96 bytes"):
+        flight_windows(replace(flow, slots=bytes(97)), [0], SLOTS, inputs=ONE_TAP)
 
 
 def test_the_first_two_seconds_of_a_connection_are_not_judged(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import wirelens
 from captures import Frame, write_pcap
+from command import DEMO
 from home import ONE
 from wirelens import OptionError
 from wirelens.classify.features import FlowFeatures, first_packets
@@ -124,6 +125,25 @@ def test_what_does_not_match_is_told_by_count_and_example(tmp_path):
     assert "three.pcap (web, line 4)" in told[0]
     assert told[1].startswith("1 of 3 flows have no label and are left out, such as protocol 17")
     assert "conflicting labels" in told[2] and "(dns, voice)" in told[2]
+
+
+def test_times_of_parquet_files_are_nanoseconds_whatever_their_unit(tmp_path):
+    """As `wirelens flows` writes them, and as what reads and writes its tables does."""
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "flows.parquet"
+    wirelens.flows(DEMO).to_parquet(path)
+    flows = pyarrow.parquet.read_table(path)
+    flows = flows.append_column("label", [["web"] * flows.num_rows])
+    pyarrow.parquet.write_table(flows, path)
+    labels = read_labels(path)
+    first = flows["first_ns"].cast("int64").to_pylist()
+    assert [row.first_ns for row in labels.rows] == first
+    times = pyarrow.array([10**15, None], pyarrow.timestamp("us"))
+    columns = {"file": ["a.pcap"] * 2, "label": ["web"] * 2, "first_ns": times}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    assert [row.first_ns for row in read_labels(path).rows] == [10**18, None]
 
 
 def test_a_parquet_file_is_a_table_as_well(tmp_path):

@@ -3,6 +3,7 @@
 import numpy
 import pytest
 from wirelens import OptionError
+from wirelens.classify import strangers
 from wirelens.classify.copies import joined_families
 from wirelens.classify.split import (
     TEST,
@@ -114,3 +115,12 @@ def test_an_interval_holds_its_value_and_knows_a_clear_difference():
     assert clear.low > 0.2
     none = metrics.family_interval(truth, good, families, 3, beside=good, draws=500)
     assert none.low == none.value == none.high == 0
+
+
+def test_an_interval_is_of_the_families_that_have_such_flows():
+    """Draws of families without them say nothing: they are no share of 0."""
+    families = numpy.repeat(numpy.arange(10), 5)
+    is_foreign = families == 3
+    found = strangers._interval(families, numpy.ones(50, dtype=bool), is_foreign)
+    assert (found.low, found.value, found.high) == (1.0, 1.0, 1.0)
+    assert strangers._interval(families, is_foreign, numpy.zeros(50, dtype=bool)) is None

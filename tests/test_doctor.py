@@ -187,6 +187,13 @@ def test_settings_are_examined(tmp_path: Path) -> None:
     assert checks("-c", tmp_path / "none.toml", status=1)["settings"]["level"] == "problem"
 
 
+def test_what_goes_to_a_collector_needs_no_disk(tmp_path: Path) -> None:
+    path = tmp_path / "wirelens.toml"
+    for output, is_there in (("udp://127.0.0.1:4739", False), (f"{tmp_path}/flows.ipfix", True)):
+        path.write_text(f'[input]\ninterface = "lo"\n[flows]\noutput = "{output}"\n')
+        assert ("disk [flows]" in checks("-c", path)) == is_there
+
+
 def test_the_settings_of_the_service_are_examined() -> None:
     found = checks("-c", ROOT / "deploy/systemd/wirelens.toml")
     assert found["settings"]["level"] == "ok"

@@ -507,6 +507,7 @@ def test_threads_change_nothing(tmp_path: Path) -> None:
         (("--format", "eve", "-o", "{out}", "--biflow"), "--biflow"),
         (("--format", "eve", "-o", "{out}", "--partition", "day"), "--partition"),
         (("--format", "csv", "--enterprise", "1"), "--enterprise"),
+        (("-o", "{out}.ipfix", "--enterprise", "29305"), "--enterprise"),
         (("-o", "{out}", "--partition", "day", "--rotate-time", "1h"), "--rotate-time"),
         (("-o", "{out}", "--partition", "day", "--force"), "--force"),
         (("--format", "eve", "-o", "udp://127.0.0.1:1"), "--output"),
@@ -553,6 +554,19 @@ def test_a_file_that_exists_is_left_alone_and_a_run_that_is_refused_leaves_none(
     (tmp_path / "logs/ssl.log").write_text("mine")
     ran = wirelens("flows", "-q", "-r", DEMO, "--format", "zeek", "-o", tmp_path / "logs")
     assert ran.status == 1 and [file.name for file in (tmp_path / "logs").iterdir()] == ["ssl.log"]
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [("flows", 'names = "nfstream"'), ("top", "")], ids=["nfstream", "top"]
+)
+def test_files_of_rows_without_a_time_do_not_end_by_it(
+    tmp_path: Path, name: str, more: str
+) -> None:
+    text = f'[input]\nread = "{DEMO}"\n[{name}]\n{more}\noutput = "rows.csv"\nrotate-time = "5s"\n'
+    (tmp_path / "wirelens.toml").write_text(text)
+    ran = wirelens("run", "-q", "-c", "wirelens.toml", cwd=tmp_path)
+    assert ran.status == 1 and "leave rotate-time out" in ran.stderr, ran.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["wirelens.toml"]
 
 
 def test_an_export_that_is_killed_leaves_no_file_under_its_name(tmp_path: Path) -> None:

@@ -68,6 +68,15 @@ def test_a_prefix_of_ones_own(tmp_path: Path) -> None:
     assert done.returncode != 0 and "wanted an absolute path" in done.stderr
 
 
+def test_folders_are_open_to_all_users_whatever_the_umask_is(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    command = f"umask 077 && DESTDIR='{root}' bash '{SCRIPT}' install '{PROGRAM}'"
+    subprocess.run(["bash", "-c", command], check=True, capture_output=True)
+    folders = [root, *(path for path in root.rglob("*") if path.is_dir())]
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in folders} == {0o755}
+    assert len(folders) > 10
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_place_that_cannot_be_written_is_met_with_what_to_try() -> None:
     done = make("install", "PREFIX=/proc/nowhere")

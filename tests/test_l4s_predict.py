@@ -215,6 +215,35 @@ def test_predictors_are_compared_and_a_comparison_goes_on(trace: Path, tmp_path:
     assert "causal, seed 1" not in again.stderr
 
 
+def test_rows_of_another_comparison_are_no_answer(trace: Path, tmp_path: Path) -> None:
+    """Nor those of another trace of the same name, though rows of before, which do not say, are."""
+    rows, other = tmp_path / "rows.jsonl", tmp_path / "other" / trace.name
+    asked = ["eval", "l4s", "--predict", trace, "--every", 1.5, "--rows", rows,
+             "--predictors", "last-of-queue"]  # fmt: skip
+    for train, count in ((3, 1), (2, 2), (3, 2)):
+        run(*asked, "--train", train)
+        assert len(rows.read_text().splitlines()) == count
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert found[0]["packets"] < found[1]["packets"]
+    other.parent.mkdir()
+    simulate(SCENARIO.having(seed=4), trace=other)
+    run(*[other if word is trace else word for word in asked], "--train", 3)
+    assert len(rows.read_text().splitlines()) == 3
+    before = {key: value for key, value in found[0].items() if key != "asked"}
+    rows.write_text(json.dumps(before) + "\n")
+    run(*asked, "--train", 3)
+    assert len(rows.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("line", ['{"trace": "rou', "[]", "{}", "3"])
+def test_a_line_that_is_no_row_is_named(trace: Path, tmp_path: Path, line: str) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(line)
+    refused = run("eval", "l4s", "--predict", trace, "--rows", rows, status=2)
+    assert f"{rows}: line 1: " in refused.stderr and "wanted: a row" in refused.stderr
+    assert "Traceback" not in refused.stderr and rows.read_text() == line
+
+
 def test_a_model_is_compared_with_rules(model: Path, tmp_path: Path) -> None:
     asked = ["eval", "l4s", "--controls", "--scenarios", "greedy", "--routers", "partitioned-20",
              "--seeds", 1, "--duration", 4, "--rows", tmp_path / "rows.jsonl",

@@ -100,6 +100,64 @@ def test_captures_that_do_not_overlap_are_an_error_with_both_times() -> None:
                      ran.stderr)  # fmt: skip
 
 
+def test_clocks_that_were_not_compared_are_named() -> None:
+    ran = wirelens("latency", "-r", BEFORE, "--egress", "-", stdin=AFTER)
+    assert ran.status == 0, ran.stderr
+    assert "its offset is not known (standard input can be read only once)" in ran.stderr
+    assert "--egress-offset sets one" in ran.stderr
+
+
+def test_packets_that_one_tap_was_too_early_or_too_late_for_are_counted(tmp_path: Path) -> None:
+    first = [
+        (number * SECOND, tcp((1, 2), (1000, 80), 1 + 10 * number, 1, PUSH, 10))
+        for number in range(60)
+    ]
+    # One is lost on the way.
+    second = [(time + 5_000_000, frame) for time, frame in first[20:30] + first[31:41]]
+    captures = capture(tmp_path / "1.pcap", first), capture(tmp_path / "2.pcap", second)
+    ran = wirelens("latency", "-r", captures[0], "--egress", captures[1], "--egress-offset", "0ms",
+                   "--format", "csv")  # fmt: skip
+    assert ran.status == 0, ran.stderr
+    (row,) = ran.rows
+    assert (row["packets"], row["lost"], row["delay_count"]) == ("60", "40", "20")
+    assert "39 packets passed one tap before the first packet of the other" in ran.stderr
+
+
+@pytest.mark.parametrize("tap", [0, 1])
+def test_one_wrong_timestamp_costs_its_packet_alone(tap: int, tmp_path: Path) -> None:
+    first = [
+        (number * SECOND, tcp((1, 2), (1000, 80), 1 + 10 * number, 1, PUSH, 10))
+        for number in range(60)
+    ]
+    taps = [first, [(time + 5_000_000, frame) for time, frame in first]]
+    # Of the year 2106.
+    taps[tap][20] = (2_590_000_000 * SECOND, taps[tap][20][1])
+    captures = [capture(tmp_path / f"{number}.pcap", taps[number]) for number in range(2)]
+    for offset in ([], ["--egress-offset", "0ms"]):
+        ran = wirelens("latency", "-r", captures[0], "--egress", captures[1], *offset,
+                       "--format", "csv")  # fmt: skip
+        assert ran.status == 0, ran.stderr
+        (row,) = ran.rows
+        assert row["delay_count"] == "59", (row, offset)
+        assert "1 packets have timestamps far ahead of those around them" in ran.stderr
+
+
+def test_the_first_packet_may_have_the_least_delay(tmp_path: Path) -> None:
+    first = [
+        (number * SECOND, tcp((1, 2), (1000, 80), 1 + 10 * number, 1, PUSH, 10))
+        for number in range(60)
+    ]
+    second = [
+        (time + (5 + number % 7) * 10**6, frame) for number, (time, frame) in enumerate(first)
+    ]
+    captures = capture(tmp_path / "1.pcap", first), capture(tmp_path / "2.pcap", second)
+    ran = wirelens("latency", "-r", captures[0], "--egress", captures[1], "--format", "csv")
+    assert ran.status == 0 and "packets go in one direction only" in ran.stderr
+    (row,) = ran.rows
+    assert (row["first_tap"], row["backwards"], row["delay_count"]) == ("ingress", "0", "60")
+    assert (row["delay_min_ns"], row["delay_max_ns"]) == ("0", str(6 * 10**6))
+
+
 def test_the_same_capture_twice_is_refused() -> None:
     ran = wirelens("latency", "-r", DEMO, "--egress", DEMO)
     assert ran.status == 1 and "upstream" in ran.stderr
@@ -139,6 +197,19 @@ def test_a_flood_of_flows_is_counted_and_the_measured_ones_go_on(tmp_path: Path)
     (row,) = ran.rows
     assert (row["src_ip"], row["dst_rtt_count"]) == ("10.0.0.1", "500")
     assert "4937 packets are of flows beyond the maximum" in ran.stderr
+
+
+def test_packets_to_destinations_beyond_the_maximum_are_counted(tmp_path: Path) -> None:
+    # Each flow has ended when the next begins.
+    frames = [
+        (number * 200 * SECOND, tcp((1, 100 + number), (1000, 80), 1, 1, PUSH, 10))
+        for number in range(100)
+    ]
+    path = capture(tmp_path / "many.pcap", frames)
+    ran = wirelens("latency", "-r", path, "--by", "destination", "--max-flows", "64",
+                   "--format", "csv")  # fmt: skip
+    assert (ran.status, len(ran.rows)) == (0, 64)
+    assert "36 packets are to destinations beyond the maximum; --max-flows sets it" in ran.stderr
 
 
 def test_answers_do_not_depend_on_threads_or_the_seed() -> None:

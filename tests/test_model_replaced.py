@@ -38,11 +38,11 @@ def put_stage(folder: Path) -> None:
     seal(folder, *(path.name for path in folder.iterdir() if path.name != "SHA256SUMS"))
 
 
-def settings(folder: Path) -> Path:
+def settings(folder: Path, more: str = "") -> Path:
     path = folder / "wirelens.toml"
     path.write_text(
         '[input]\ninterface = "wl0"\n[page]\nlisten = "127.0.0.1:0"\n'
-        f'[classify]\nmodel = "{folder}/model"\noutput = "{folder}/rows.jsonl"\n'
+        f'[classify]\nmodel = "{folder}/model"\noutput = "{folder}/rows.jsonl"\n{more}'
     )
     return path
 
@@ -88,10 +88,11 @@ def test_flows_keep_the_model_that_they_began_with(tmp_path: Path) -> None:
     assert f"verdicts by model: {FLOWS} by {first}, {FLOWS} by {second}" in ran.stderr
 
 
-def test_a_stage_of_the_same_name_is_taken_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", ["", 'rotate-bytes = "1M"\n'], ids=["one-file", "many-files"])
+def test_a_stage_of_the_same_name_is_taken_up(tmp_path: Path, more: str) -> None:
     model = tmp_path / "model"
     put_model(model, "services", "0.5")
-    with new_link() as link, Listening(tmp_path, "run", "-c", settings(tmp_path)) as live:
+    with new_link() as link, Listening(tmp_path, "run", "-c", settings(tmp_path, more)) as live:
         send(link, BEFORE, 3)
         link.settle()
         put_stage(model)

@@ -142,6 +142,17 @@ def test_a_network_scores_as_in_the_library_that_trained_it(tmp_path: Path) -> N
 
 
 @needs_torch
+def test_batches_of_one_row_are_refused() -> None:
+    """None of them would be trained on."""
+    from wirelens import OptionError
+    from wirelens.learn import networks
+
+    assert networks.Schedule(batch_rows=2).batch_rows == 2
+    with pytest.raises(OptionError, match="^batch_rows: 1; wanted: 2 or more"):
+        networks.Schedule(batch_rows=1)
+
+
+@needs_torch
 def test_rows_cross_to_pytorch_and_back() -> None:
     import numpy
     from wirelens.learn import networks

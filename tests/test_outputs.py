@@ -202,6 +202,34 @@ def test_rows_before_a_disk_was_full_are_kept_and_can_be_recovered(
     assert partial.exists(), "the next run began it again, and its disk is as full"
 
 
+@pytest.mark.parametrize("name", ["eve", "zeek", "parts"])
+def test_records_and_parts_before_a_disk_was_full_are_kept_too(
+    name: str, tmp_path: Path, mounts: None
+) -> None:
+    more = ("--partition", "minute", "--format", "csv") if name == "parts" else ("--format", name)
+    capture = tmp_path / "long.pcap"
+    capture.write_bytes(many_flows(100_000))
+    words = ["flows", "-q", "-r", capture, "--idle-timeout", "1s", *more, "-o"]
+    assert wirelens(*words, tmp_path / "whole").status == 0
+    whole = tmp_path / "whole"
+    files = [path for path in [whole, *whole.rglob("*")] if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    disk = mount(tmp_path, f"size={size * 3 // 4 // 1024}k")
+    ran = wirelens(*words, disk / "out")
+    assert ran.status == 1 and "No space left on device" in ran.stderr, ran.stderr
+    assert "panicked" not in ran.stderr
+    left = [path for path in disk.rglob("*") if path.is_file()]
+    partials = [path for path in left if path.suffix == ".partial"]
+    assert any(f"the previous rows are in `{path}`" in ran.stderr for path in partials), ran.stderr
+    for number, partial in enumerate(partials):
+        saved = tmp_path / f"saved-{number}"
+        assert wirelens("recover", "-q", partial, "-o", saved).status == 0
+        left[left.index(partial)] = saved
+    rows = [line for path in left for line in path.read_bytes().splitlines(keepends=True)]
+    assert sum(len(row) for row in rows) > size // 2, (ran.stderr, left)
+    assert all(row.endswith(b"\n") for row in rows)
+
+
 def many_flows(count: int) -> bytes:
     """A capture of so many flows of a packet each, a millisecond apart."""
     ethernet = bytes(12) + b"\x08\x00"

@@ -88,6 +88,40 @@ def test_a_folder_is_whole_or_absent(tmp_path: Path, mounts: None) -> None:
     assert [path.name for path in disk.iterdir()] == ["cascade"]
 
 
+def test_a_folder_is_replaced_next_to_what_an_interrupted_run_left(tmp_path: Path) -> None:
+    for name in ("cascade", "cascade.old", "cascade.partial"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "card.md").write_text(name)
+    with written.folder(tmp_path / "cascade") as growing:
+        (growing / "card.md").write_text("new")
+    assert (tmp_path / "cascade/card.md").read_text() == "new"
+    assert (tmp_path / "cascade.old/card.md").read_text() == "cascade.old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cascade", "cascade.old"]
+
+
+def test_a_link_to_a_folder_is_replaced_and_what_it_names_stays(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/card.md").write_text("other")
+    link = tmp_path / "cascade"
+    link.symlink_to("other")
+    with written.folder(link) as growing:
+        (growing / "card.md").write_text("new")
+    assert not link.is_symlink() and (link / "card.md").read_text() == "new"
+    assert (tmp_path / "other/card.md").read_text() == "other"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cascade", "other"]
+
+
+@pytest.mark.parametrize("kind", ["file", "link to nothing"])
+def test_what_is_no_folder_is_refused_before_work_and_stays(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "cascade"
+    path.write_text("a file") if kind == "file" else path.symlink_to("nothing")
+    with pytest.raises(OutputError, match="cascade`: Not a directory"):
+        written.check_free(path / "model.json", force=True)
+    with pytest.raises(OutputError, match="cascade`: Not a directory"), written.folder(path):
+        pytest.fail("it was begun")
+    assert [one.name for one in tmp_path.iterdir()] == ["cascade"]
+
+
 @pytest.mark.train
 @TRAINS
 @pytest.mark.parametrize("options", SAID)

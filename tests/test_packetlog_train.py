@@ -484,6 +484,16 @@ def test_what_cannot_be_is_refused(tmp_path, capsys, options, told):
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.parametrize("header", ["", "path,label\n", "file\tfamily\n"])
+def test_a_manifest_without_its_columns_is_refused(tmp_path, header):
+    from wirelens import OptionError
+    from wirelens.packetlog import truth
+
+    (tmp_path / "MANIFEST.tsv").write_text(header + "a.pcap\tscan\n" * bool(header))
+    with pytest.raises(OptionError, match="MANIFEST.tsv: it has the columns .*wanted: file and l"):
+        truth.captures([tmp_path])
+
+
 def test_nothing_is_written_over(made, tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("mine")
     run("train", "-r", ATTACKS, "-o", tmp_path, *QUICK, status=1)

@@ -1,12 +1,15 @@
 """What a task over Ray refuses, tried without Ray: captures and models that are not the plan's."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 from command import DEMO, ROOT
+from sealing import change_trees, seal
 from wirelens import _wirelens
 from wirelens.errors import ModelError, OutputExistsError
 from wirelens.ray import asking, tasks
@@ -31,8 +34,14 @@ def task_of(model: Path, part: Path) -> Task:
         threads=1,
         part=str(part),
         version=_wirelens.__version__,
-        model_sha256=tasks.model_hash(str(model)),
+        model_id=tasks.model_id(str(model)),
     )
+
+
+def replace_stage(model: Path) -> None:
+    """Another last stage under the same name; `cascade.json` does not change."""
+    change_trees(model / "slow.trees.jsonl")
+    seal(model, *(path.name for path in model.iterdir() if path.name != "SHA256SUMS"))
 
 
 def test_a_task_refuses_a_model_that_was_replaced(model: Path, tmp_path: Path) -> None:
@@ -47,6 +56,47 @@ def test_a_task_refuses_a_model_that_was_replaced(model: Path, tmp_path: Path) -
     with pytest.raises(ModelError, match="on every machine"):
         tasks.run(again)
     assert not Path(again.part).exists()
+
+
+def test_a_task_refuses_a_stage_that_was_replaced_under_its_name(
+    model: Path, tmp_path: Path
+) -> None:
+    task = task_of(model, tmp_path / "rows/part.parquet")
+    tasks.run(task)
+    # The id is that of rows and workers.
+    rows = pyarrow.parquet.read_table(task.part, columns=["model"])
+    assert set(rows["model"].to_pylist()) == {task.model_id}
+    replace_stage(model)
+    again = replace(task, part=str(tmp_path / "rows/other.parquet"))
+    with pytest.raises(ModelError, match="another model than when the run began"):
+        tasks.run(again)
+    assert not Path(again.part).exists()
+    (model / "slow.trees.jsonl").unlink()
+    with pytest.raises(ModelError, match="slow.trees.jsonl: .*on every machine"):
+        tasks.run(again)
+
+
+def test_a_run_is_resumed_with_the_same_model_and_not_with_another_stage(
+    model: Path, tmp_path: Path
+) -> None:
+    def begin(resume: bool) -> None:
+        arguments = {"model": str(model)}
+        about = asking._about(
+            "classify_flows", arguments, sets_of(DEMO), tasks.model_id(str(model))
+        )
+        Folder(tmp_path / "rows", resume, False).begin(about, {})
+
+    (tmp_path / "rows").mkdir()
+    begin(resume=False)
+    # Neither a card nor a copy is another model.
+    (model / "card.md").write_text("Copied.")
+    shutil.copytree(model, tmp_path / "copy")
+    shutil.rmtree(model)
+    (tmp_path / "copy").rename(model)
+    begin(resume=True)
+    replace_stage(model)
+    with pytest.raises(OutputExistsError, match="differs from its run: model;"):
+        begin(resume=True)
 
 
 def test_rows_of_a_model_that_is_replaced_meanwhile_are_removed(
@@ -94,9 +144,9 @@ def test_models_of_folders_are_absolute_and_those_that_ship_have_names(
         asked: dict[str, Any] = {"model": given}
         asking._make_absolute(asked)
         assert asked["model"] == wanted
-    assert tasks.model_hash("services") is None
-    assert tasks.model_hash(Path("services")) == tasks.model_hash(str(model))
-    assert len(tasks.model_hash(str(model)) or "") == 64
+    assert tasks.model_id("services") is None
+    assert tasks.model_id(Path("services")) == tasks.model_id(str(model))
+    assert re.fullmatch("services@[0-9a-f]{12}", tasks.model_id(str(model)) or "")
 
 
 def test_captures_that_cannot_be_read_are_damages(tmp_path: Path) -> None:

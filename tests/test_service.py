@@ -187,6 +187,25 @@ def test_captures_and_a_page_that_stays_are_ready_too(tmp_path: Path) -> None:
     assert manager.kinds() == ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]
 
 
+def test_a_run_that_ends_by_itself_says_so_before_it_waits_for_others(tmp_path: Path) -> None:
+    """A receiver of alerts that does not answer takes seconds, in which no packet answers a
+    watchdog."""
+    manager = Manager(str(tmp_path / "notify"))
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        path = tmp_path / "alerts.toml"
+        path.write_text(
+            '[flows]\n[[alert]]\nname = "any"\ntable = "flows"\n[[notify]]\nkind = "webhook"\n'
+            f'to = "http://127.0.0.1:{deaf.getsockname()[1]}/"\nattempts = 1\ntimeout = "3s"\n'
+        )
+        words = [str(PROGRAM), "run", "-q", "-r", str(DEMO), "-c", str(path)]
+        with service(words, manager.name) as run:
+            manager.wait_for("STOPPING=1", time_max_s=30)
+            announced = time.monotonic()
+            assert run.wait(30) == 1
+            assert time.monotonic() - announced > 1.5
+    assert manager.kinds() == ["READY=1", "STOPPING=1"]
+
+
 @pytest.mark.parametrize("name", ["/nowhere/notify", "vsock:2:1234"])
 def test_a_manager_that_is_not_there_is_a_warning(name: str, tmp_path: Path) -> None:
     words = [str(PROGRAM), "run", "-q", "-r", str(DEMO), "-c", str(rows(tmp_path))]
@@ -246,6 +265,13 @@ def test_the_unit_is_hardened(unit: Path) -> None:
     )
     exposure = re.search(r"Overall exposure level for wirelens@?.*\.service: ([\d.]+)", output)
     assert exposure and float(exposure[1]) <= EXPOSURE_MAX, output
+
+
+def test_memory_with_traffic_is_never_dumped() -> None:
+    assert (sandbox.settings("LimitCORE"), sandbox.settings("WatchdogSignal")) == (
+        ["0"],
+        ["SIGKILL"],
+    )
 
 
 def test_instances_are_as_the_service_but_for_their_names_and_folders() -> None:

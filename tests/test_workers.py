@@ -67,12 +67,13 @@ def in_order(rows: list[Flow]) -> list[Flow]:
     return sorted(rows, key=lambda row: (str(row["community_id"]), str(row["first_ns"])))
 
 
+@pytest.mark.parametrize("more", ["", 'rotate-bytes = "1G"\n'], ids=["one-file", "many-files"])
 def test_a_worker_answers_what_the_sensor_would_have_said(
-    tmp_path: Path, local: list[Flow]
+    tmp_path: Path, local: list[Flow], more: str
 ) -> None:
     with server_in(tmp_path) as server, Worker(tmp_path, server.address) as worker:
         server.wait_for_workers(1)
-        ran = wirelens("run", "-c", settings(tmp_path, server.address, PATIENT))
+        ran = wirelens("run", "-c", settings(tmp_path, server.address, PATIENT + more))
         assert ran.status == 0 and "not answered" not in ran.stderr, ran.stderr
         assert rows_of(tmp_path) == local
         summary = worker.end()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from broker import Client, Message, free_port
-from command import wirelens
+from command import ROOT, wirelens
 from lab import wait_until
 from scraped import Scrape, running
 from workers import (
@@ -18,8 +18,10 @@ from workers import (
     BUSY,
     HEAD,
     LATE,
+    MODEL,
     REFUSED,
     ROW_ANSWER,
+    VERSION,
     Escalation,
     FakeWorker,
     Flow,
@@ -42,7 +44,7 @@ from workers import (
 pytestmark = pytest.mark.testbed
 
 ESCALATED_COUNT = 49
-SUBJECT = r"wirelens\.v1\.escalations\.services_[0-9a-f]{12}\.(\d+)"
+SUBJECT = r"wirelens\.v2\.escalations\.services_[0-9a-f]{12}\.(\d+)"
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +77,13 @@ def test_messages_of_a_sensor_are_as_specified(sent: list[Message]) -> None:
     rows = [row for one in read.values() for row in one.rows]
     assert len(rows) == ESCALATED_COUNT
     assert {row.stage for row in rows} == {1}
-    # Records of three packets at most, all of one length, and the same numbers of each flow.
-    assert len({len(row.numbers) for row in rows}) == 1
+    # Records of three packets at most, all of one length, and of each flow the numbers of the model
+    # that are not in records.
+    with (ROOT / f"models/{MODEL}/slow.trees.jsonl").open(encoding="utf-8") as trees:
+        names = json.loads(trees.readline())["numbers"]
+    unrecorded = [name for name in names if "_byte_" not in name]
+    assert len(unrecorded) < len(names) // 2
+    assert {len(row.numbers) for row in rows} == {len(unrecorded)}
     lengths = {len(row.records) for row in rows}
     assert 1 <= len(lengths) <= 3 and all(length % min(lengths) == 0 for length in lengths)
     # What was not answered was published once more, with the same reply and rows and the time that
@@ -91,7 +98,7 @@ def asked(client: Client, subject: str, data: bytes) -> tuple[int, bytes]:
     client.publish(subject, data, client.inbox)
     answer = client.next().data
     version, status, rows, _ = HEAD.unpack_from(answer)
-    assert version == 1 and len(answer) == HEAD.size + rows * ROW_ANSWER.size
+    assert version == VERSION and len(answer) == HEAD.size + rows * ROW_ANSWER.size
     return status, answer[HEAD.size :]
 
 
@@ -104,10 +111,11 @@ def bad_messages(data: bytes) -> dict[str, bytes]:
     bad |= {f"random bytes {at}": draw.randbytes(draw.randrange(1, 400)) for at in range(50)}
     bad |= {
         "one byte more": data + b"\0",
-        "another version": b"\2" + data[1:],
-        "more rows than it has": HEAD.pack(1, 0, len(good.rows) + 1, 10**6) + data[HEAD.size :],
-        "more rows than may be": HEAD.pack(1, 0, 257, 10**6) + data[HEAD.size :] * 257,
-        "records without end": HEAD.pack(1, 0, 1, 10**6) + b"\xff" * 8 + data[16:],
+        "another version": b"\1" + data[1:],
+        "more rows than it has": HEAD.pack(VERSION, 0, len(good.rows) + 1, 10**6)
+        + data[HEAD.size :],
+        "more rows than may be": HEAD.pack(VERSION, 0, 257, 10**6) + data[HEAD.size :] * 257,
+        "records without end": HEAD.pack(VERSION, 0, 1, 10**6) + b"\xff" * 8 + data[16:],
         "a stage that the model has not": good.with_row(stage=2),
         "the last stage there can be": good.with_row(stage=255),
         "more records": good.with_row(records=first.records * 100),
@@ -140,15 +148,15 @@ def test_a_worker_refuses_bad_messages_and_goes_on(tmp_path: Path, sent: list[Me
                 shorter = Escalation.read(good).with_row(records=first_records(good)[:length])
                 assert asked(client, subject, shorter)[0] == ANSWERED
             # Any value of a number has some answer.
-            for number in (float("nan"), float("inf"), -1e300):
+            for number in (float("nan"), float("inf"), -1e30):
                 row = Escalation.read(good).rows[0]
                 odd = Escalation.read(good).with_row(numbers=(number,) * len(row.numbers))
                 assert asked(client, subject, odd)[0] == ANSWERED
             # The same subject without a reply, good or bad: there is no one to answer.
             client.publish(subject, good)
             client.publish(subject, b"")
-            assert asked(client, subject, HEAD.pack(1, 0, 0, 10**6)) == (ANSWERED, b"")
-            late = HEAD.pack(1, 0, row_count(good), 0) + good[HEAD.size :]
+            assert asked(client, subject, HEAD.pack(VERSION, 0, 0, 10**6)) == (ANSWERED, b"")
+            late = HEAD.pack(VERSION, 0, row_count(good), 0) + good[HEAD.size :]
             assert asked(client, subject, late)[0] == LATE
             assert asked(client, subject, good) == wanted
         summary = worker.end()
@@ -179,8 +187,8 @@ BAD_ANSWERS: dict[str, tuple[Callable[[Message], list[bytes]], str]] = {
     "cut": (lambda message: [unknown_answer(message)[:-1]], "late"),
     "empty": (lambda _: [b""], "late"),
     "longer": (lambda message: [unknown_answer(message) + b"\0"], "late"),
-    "of another version": (lambda message: [b"\2" + unknown_answer(message)[1:]], "late"),
-    "of no status": (lambda _: [HEAD.pack(1, 9, 0, 0)], "late"),
+    "of another version": (lambda message: [b"\1" + unknown_answer(message)[1:]], "late"),
+    "of no status": (lambda _: [HEAD.pack(VERSION, 9, 0, 0)], "late"),
     "random": (lambda message: [random.Random(message.reply).randbytes(60)], "late"),
     "of too few rows": (lambda _: [answer_of(ANSWERED, [])], "refused"),
     "of too many rows": (

@@ -19,6 +19,8 @@ from lab import wait_until
 from scraped import Run, Scrape
 
 MODEL = "services"
+# Of subjects and bytes.
+VERSION = 2
 ANSWERED, REFUSED, LATE, BUSY = range(4)
 HEAD, ROW_HEAD, ROW_ANSWER = struct.Struct("<BBHI"), struct.Struct("<IHBB"), struct.Struct("<HHdd")
 HAS_EVIDENCE, EVIDENCE_LEN = 1, 40
@@ -128,7 +130,9 @@ class Worker:
         """Ends it as a service manager would."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(10) == 0, self.said
-        answered = re.search(r"^worker: (\d+) rows in (\d+) messages answered$", self.said, re.M)
+        answered = re.search(
+            r"^worker: (\d+) rows in (\d+) messages answered(?:, in \d+ batches)?$", self.said, re.M
+        )
         assert answered, self.said
 
         def count(what: str) -> int:
@@ -172,14 +176,14 @@ class Escalation:
     def read(cls, data: bytes) -> "Escalation":
         """Checked against the specification: there is nothing but what it says."""
         version, zero, count, time_to_live_us = HEAD.unpack_from(data)
-        assert (version, zero) == (1, 0) and count <= 256
+        assert (version, zero) == (VERSION, 0) and count <= 256
         at, rows = HEAD.size, []
         for _ in range(count):
             record_len, number_count, stage, flags = ROW_HEAD.unpack_from(data, at)
             at += ROW_HEAD.size
             records, at = data[at : at + record_len], at + record_len
-            numbers = struct.unpack_from(f"<{number_count}d", data, at)
-            at += 8 * number_count
+            numbers = struct.unpack_from(f"<{number_count}f", data, at)
+            at += 4 * number_count
             evidence_len = EVIDENCE_LEN if flags & HAS_EVIDENCE else 0
             rows.append(EscalatedRow(records, numbers, stage, flags, data[at : at + evidence_len]))
             at += evidence_len
@@ -187,10 +191,10 @@ class Escalation:
         return cls(time_to_live_us, rows)
 
     def bytes(self) -> bytes:
-        data = HEAD.pack(1, 0, len(self.rows), self.time_to_live_us)
+        data = HEAD.pack(VERSION, 0, len(self.rows), self.time_to_live_us)
         for row in self.rows:
             head = len(row.records), len(row.numbers), row.stage, row.flags
-            numbers = struct.pack(f"<{len(row.numbers)}d", *row.numbers)
+            numbers = struct.pack(f"<{len(row.numbers)}f", *row.numbers)
             data += ROW_HEAD.pack(*head) + row.records + numbers + row.evidence
         return data
 
@@ -207,7 +211,7 @@ def row_count(data: bytes) -> int:
 
 def answer_of(status: int, rows: list[tuple[int, int, float, float]], spent_us: int = 10) -> bytes:
     """What a worker would answer; a row is label, guess, confidence and uncertainty."""
-    head = HEAD.pack(1, status, len(rows), spent_us)
+    head = HEAD.pack(VERSION, status, len(rows), spent_us)
     return head + b"".join(ROW_ANSWER.pack(*row) for row in rows)
 
 
@@ -222,7 +226,7 @@ class FakeWorker:
         self._answers = answers
         self._client = Client(port)
         self._client.socket.settimeout(None)
-        self._client.subscribe(f"wirelens.v1.escalations.> {self.GROUP}".strip())
+        self._client.subscribe(f"wirelens.v{VERSION}.escalations.> {self.GROUP}".strip())
         self._client.send(b"PING\r\n")
         for _ in ("the connection", "the subscription"):
             while self._client.file.readline() != b"PONG\r\n":

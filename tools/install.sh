@@ -8,6 +8,8 @@
 # PREFIX is /usr/local where it is not set. Nothing is compiled, and only folders below PREFIX are
 # written. ZSH_FOLDER is where zsh looks for functions, below PREFIX.
 set -euo pipefail
+# Folders that are made here are open to all users, as what is in them is.
+umask 022
 here=$(dirname "${BASH_SOURCE[0]}")/..
 
 readonly PREFIX=${PREFIX:-/usr/local}

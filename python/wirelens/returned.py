@@ -9,7 +9,7 @@ from wirelens._wirelens import Batch, RowBatches
 from wirelens._wirelens import Run as Running
 from wirelens.errors import OptionError
 
-# Bytes that a value of Python takes, more or less: what memory for rows is charged.
+# Bytes that a short value of Python takes, more or less: what memory for rows is charged.
 _VALUE_BYTES = 64
 
 
@@ -59,7 +59,7 @@ class ReturnedRows:
                 f"{self._name}: a row with the columns {', '.join(values)}; wanted: those of the "
                 f"first row, {', '.join(self._columns)}"
             )
-        if not self._running.charge(_VALUE_BYTES * len(values)):
+        if not self._running.charge(sum(map(_charged, values.values()))):
             self.dropped += 1
             return
         for name, value in values.items():
@@ -87,3 +87,7 @@ class ReturnedRows:
         if self._columns:
             return _wirelens.made_of_columns(list(self._columns), list(self._columns.values()))
         return None
+
+
+def _charged(value: Any) -> int:
+    return max(_VALUE_BYTES, len(value)) if isinstance(value, str | bytes) else _VALUE_BYTES

@@ -32,7 +32,8 @@ def row_of(kind: type[Kind], columns: Sequence[str]) -> Callable[..., Kind]:
 
 @functools.cache
 def _row_type(kind: type[Kind], columns: tuple[str, ...]) -> type[Kind]:
-    named = namedtuple(kind.__name__, columns)  # type: ignore[misc]
+    # A column whose name is none of Python, such as `class`, is an attribute by its place: `_0`.
+    named = namedtuple(kind.__name__, columns, rename=True)  # type: ignore[misc]
     made = type(kind.__name__, (named, kind), {"__slots__": (), "__doc__": kind.__doc__})
     return cast(type[Kind], made)
 

@@ -161,8 +161,8 @@ def run(
     DamagedCaptureWarning
         If a capture cannot be read to its end; rows cover the part before.
     SettingsWarning
-        If the settings have ``[page]``, ``[history]``, ``[[alert]]`` or ``[[notify]]``, which only
-        the command acts on.
+        If the settings have ``[page]``, ``[history]``, ``[nats]``, ``[[alert]]`` or ``[[notify]]``,
+        which only the command acts on.
 
     Examples
     --------
@@ -267,33 +267,36 @@ def _numbered(named: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _tables(
-    running: Running, returned: Sequence[ReturnedRows], names: Sequence[str]
-) -> Iterator[tuple[str, "RowBatches", int]]:
+    running: Running, returned: Sequence[ReturnedRows], closing_count: int
+) -> Iterator[tuple[int, "RowBatches", int]]:
+    """Tables in memory: of which closing each is, and for how many rows there was no room."""
     yield from running.tables()
-    for name, taken in zip(names, returned, strict=True):
+    # Applications in Python are the last of a run.
+    for place, taken in enumerate(returned, closing_count - len(returned)):
         collected = taken.collected()
         if collected is not None:
-            yield name, collected, taken.dropped
+            yield place, collected, taken.dropped
 
 
 def _finished(running: Running, returned: Sequence[ReturnedRows], options: "RunOptions") -> Run:
     counts = running.counts
-    closings = dict(running.closings)
+    closings = running.closings
     losses = running.losses
-    names = [name for name, _ in options["applications"]]
     tables = []
-    dropped: list[tuple[str, int]] = []
-    for name, collected, count in _tables(running, returned, names):
+    dropped: list[tuple[int, int]] = []
+    for place, collected, count in _tables(running, returned, len(closings)):
+        name, closing = closings[place]
         fields = [Field(*field) for field in collected.fields]
         columns = [field.name for field in fields]
         made = row_of(_kind_of(columns), columns)
-        table = Table(collected, fields, made, counts | closings[name], running.summary)
-        tables.append((name, table))
-        dropped.append((name, count))
+        tables.append((name, Table(collected, fields, made, counts | closing, running.summary)))
+        dropped.append((place, count))
     result = Run(running, _numbered(tables))
-    for (name, count), numbered in zip(dropped, result.tables, strict=True):
+    names = list(result.closings)
+    for place, count in dropped:
         if count:
-            result.closings[numbered]["dropped_rows"] += count
+            name = closings[place][0]
+            result.closings[names[place]]["dropped_rows"] += count
             losses.append(
                 f"{name}: {count} rows were dropped, as those in memory reached {options['keep_max']} "
                 "bytes; give a larger keep_max, or an output for the table"

@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -47,6 +46,12 @@ def _key(key: Any) -> str:
 
 
 def _text(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SettingsError(
+            f"{text!r}: not Unicode, which settings are; give a name whose bytes are UTF-8"
+        ) from error
     # A string of JSON is one of TOML, once DEL is written as a number too.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -61,7 +66,8 @@ def _value(value: Any, where: str) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
+        # Of its kind: the float64 of numpy writes itself as `np.float64(0.5)`.
+        return float.__repr__(value)
     if isinstance(value, datetime.timedelta):
         return f'"{value // datetime.timedelta(microseconds=1)}us"'
     if isinstance(value, Mapping):

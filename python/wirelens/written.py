@@ -6,6 +6,7 @@ is full names nothing.
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import shutil
@@ -81,9 +82,17 @@ def check_free(model: Path, force: bool) -> None:
     ------
     OutputExistsError
         Naming it.
+    OutputError
+        If its folder is none.
     """
+    _refuse_file(model.parent)
     if model.exists() and not force:
         raise OutputExistsError(f"{model}: exists; give another folder, or --force")
+
+
+def _refuse_file(folder: Path) -> None:
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise refused(folder, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
 
 
 def private(path: Path) -> BinaryIO:
@@ -217,6 +226,7 @@ def folder(path: Path, mode: int = 0o777) -> Iterator[Path]:
     OutputError
         If it cannot be filled or named; what stood there before stays.
     """
+    _refuse_file(path)
     partial = path.with_name(f"{path.name}.partial")
     with naming(path):
         if partial.exists():
@@ -234,12 +244,18 @@ def _name(partial: Path, path: Path) -> None:
     if not path.exists():
         partial.rename(path)
         return
-    # Never without a folder under the name for longer than two renames.
-    old = path.with_name(f"{path.name}.old")
+    # Never without a folder under the name for longer than two renames. What is called `.old` may
+    # be of somebody else, or of a run that was killed between them.
+    names = (f"{path.name}.old{at or ''}" for at in itertools.count())
+    old = next(one for one in map(path.with_name, names) if not os.path.lexists(one))
     path.rename(old)
     try:
         os.rename(partial, path)
     except OSError:
         old.rename(path)
         raise
-    shutil.rmtree(old)
+    if old.is_symlink():
+        # No output goes through a link: the folder that it named stays as it is.
+        old.unlink()
+    else:
+        shutil.rmtree(old)

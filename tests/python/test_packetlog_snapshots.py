@@ -1,5 +1,6 @@
 """Snapshots of packets, and judging by a model's file: as Python sees them."""
 
+import array
 import doctest
 import importlib
 import json
@@ -191,3 +192,17 @@ def test_a_model_that_cannot_be_is_refused_by_the_field(tmp_path: Path) -> None:
         PacketModel(tmp_path / "none.json")
     with pytest.raises(wirelens.OptionError, match="a multiple of 8"):
         PacketModel(model_file(tmp_path)).score(b"\0" * 12, by_flow=True)
+
+
+def test_what_is_scored_is_32_bit_floats(tmp_path: Path) -> None:
+    """Other numbers would be read as rows of something else."""
+    model = PacketModel(model_file(tmp_path))
+    rows = array.array("f", [40, 1, 1000, 2])
+    wanted = [[0.75, 0.25], [0.25, 0.75]]
+    for values in (rows, rows.tobytes(), memoryview(rows)[:], memoryview(rows).cast("B")):
+        assert model.score(values, by_flow=True).tolist() == wanted
+    for kind in ("d", "i", "h"):
+        with pytest.raises(OptionError, match=f"format '{kind}'; wanted: 32-bit floats"):
+            model.score(array.array(kind, [40, 1, 1000, 2]), by_flow=True)
+    assert model.score(b"", by_flow=True).tolist() == []
+    assert model.score(array.array("f"), by_flow=False).tolist() == []

@@ -3,6 +3,7 @@
 import importlib.util
 import itertools
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -134,6 +135,26 @@ def test_rows_come_out_as_its_table(rows: list[Any], types: list[str]) -> None:
     assert list(table.to_pandas().columns) == table.columns == arrow.column_names
 
 
+def test_columns_may_have_any_name() -> None:
+    """Of names that Python cannot have as attributes, rows have the places."""
+    rows = [{"class": "x", "src ip": 1, "_n": 2, "n": 3}]
+    table = wirelens.run({}, read=DEMO, applications=[Returns(lambda _: rows)]).tables["returns"]
+    assert table.columns == ["class", "src ip", "_n", "n"]
+    assert table.column("class") == ["x"] and table[0] == ("x", 1, 2, 3)
+    assert (table[0]._0, table[0].n) == ("x", 3)
+    again = pickle.loads(pickle.dumps(table[0]))
+    assert again == table[0] and again._fields == table[0]._fields
+
+
+def test_a_frame_of_pandas_keeps_its_index() -> None:
+    def large(batch: wirelens.Batch) -> Any:
+        frame = pyarrow.table(pyarrow.record_batch(batch)).select(["src_bytes"]).to_pandas()
+        return frame[frame["src_bytes"] > 1000]
+
+    table = wirelens.run({}, read=DEMO, applications=[Returns(large)]).tables["returns"]
+    assert "src_bytes" in table.columns and len(table) == len(list(table)) > 0
+
+
 def test_arrow_of_any_package_comes_out_as_its_table(tmp_path: Path) -> None:
     def with_pyarrow(batch: wirelens.Batch) -> pyarrow.Table:
         return pyarrow.table(pyarrow.record_batch(batch)).select(["src_ip", "src_bytes"])
@@ -172,6 +193,9 @@ def test_rows_of_many_batches_are_one_table(many: Path) -> None:
         ([{"a": 1}, {"b": 1}], "returns: a row with the columns b; wanted: those of the first"),
         ([{"a": 1}, {"a": "x"}], "column a: values of several types"),
         ([{"a": []}], "column a: <class 'list'>; wanted bool, int"),
+        ([{"a": 2**64}], "column a: "),
+        ([{"a": 2**2000}, {"a": 0.5}], "column a: "),
+        ([{"a": "\ud800"}], "column a: "),
     ],
 )
 def test_what_is_no_table_is_refused(returned: Any, told: str) -> None:
@@ -238,6 +262,16 @@ def test_rows_returned_share_the_bound_on_memory(many: Path) -> None:
     result = raised.value.result
     kept, lost = len(result.tables["returns"]), result.closings["returns"]["dropped_rows"]
     assert kept == (64 << 10) // 64 and kept + lost == 30_000
+
+
+@pytest.mark.parametrize("value", [b"\0" * 100_000, "x" * 100_000], ids=["bytes", "text"])
+def test_long_values_count_with_their_length(value: bytes | str) -> None:
+    def rows(batch: wirelens.Batch) -> list[dict[str, bytes | str]]:
+        return [{"a": value} for _ in range(len(batch))]
+
+    with pytest.raises(wirelens.LossError, match="returns: [0-9]+ rows were dropped") as raised:
+        wirelens.run({}, read=DEMO, applications=[Returns(rows)], keep_max="1M")
+    assert len(raised.value.result.tables["returns"]) == (1 << 20) // 100_000
 
 
 def test_the_example_finds_what_reports_at_regular_times(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,27 @@ def test_two_tables_of_one_application_have_names_of_their_own() -> None:
     assert "port" not in result.tables["top.2"].columns
 
 
+def test_counts_of_each_table_are_its_own(tmp_path: Path) -> None:
+    """Also where one of two of a name is in a file, and so not in memory."""
+    bounded, free = {"by": "flow", "max-keys": 64}, {"by": "protocol"}
+    both = wirelens.run({"top": [bounded, free]}, read=DEMO)
+    assert both.closings["top"]["beyond_max_keys"] > 0
+    for name, table in both.tables.items():
+        assert table.counts["beyond_max_keys"] == both.closings[name]["beyond_max_keys"], name
+    in_file = bounded | {"output": tmp_path / "top.csv", "force": True}
+    for tables in ([in_file, free], [free, in_file]):
+        (table,) = wirelens.run({"top": tables}, read=DEMO).tables.values()
+        assert "protocol" in table.columns and table.counts["beyond_max_keys"] == 0
+
+
+def test_rows_lost_to_memory_are_counted_for_their_table(tmp_path: Path) -> None:
+    with pytest.raises(wirelens.LossError, match="top: [0-9]+ rows were dropped") as raised:
+        tables = [{"output": tmp_path / "top.csv"}, {"by": "flow", "rows": 0}]
+        wirelens.run({"top": tables}, read=DEMO, keep_max="1K")
+    closings = raised.value.result.closings
+    assert closings["top"]["dropped_rows"] == 0 < closings["top.2"]["dropped_rows"]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -153,7 +175,10 @@ def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
         ({"threads": 2, "pace": 2.0}, "threads has no effect on a replay"),
         ({"keep_max": "many"}, "keep_max: `many`: wanted a number of bytes"),
         ({"batch_size": 0}, "batch_size: `0`: wanted a number from 1"),
-        ({"settings": "nowhere.toml"}, "nowhere.toml: No such file or directory; `wirelens run --init`"),
+        (
+            {"settings": "nowhere.toml"},
+            "nowhere.toml: No such file or directory; `wirelens run --init`",
+        ),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, Any], told: str) -> None:
@@ -195,6 +220,24 @@ def test_values_of_python_become_toml(tmp_path: Path) -> None:
     read = tomllib.loads(text)
     assert read == {"x y": values, "rule": [{"keep": str(tmp_path)}, {}]}
     assert io.StringIO(text).readline() == '["x y"]\n'
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    import tomllib
+
+    import numpy as np
+    from wirelens import toml_text
+
+    values = {"a": np.float64(0.5), "c": float("-inf"), "d": [np.float64(1e300)]}
+    read = tomllib.loads(toml_text.table(values, "[x]"))
+    assert read == {"a": 0.5, "c": float("-inf"), "d": [1e300]}
+
+
+def test_a_name_that_is_not_unicode_is_refused_as_settings() -> None:
+    """Which are text: what the system says of its bytes is no explanation."""
+    path = Path(os.fsdecode(b"caf\xe9.pcap"))
+    with pytest.raises(wirelens.SettingsError, match="not Unicode"):
+        wirelens.run({"input": {"read": path}, "flows": {}})
 
 
 def test_tables_that_only_the_command_acts_on_are_named() -> None:

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -83,6 +84,7 @@ pub struct Alerts {
     lists: Arc<Lists>,
     store: Arc<Store>,
     new_rules: NewRules,
+    tally: Arc<Tally>,
     over: Arc<(Mutex<bool>, Condvar)>,
     watching: Option<JoinHandle<()>>,
     delivering: Vec<JoinHandle<()>>,
@@ -149,12 +151,12 @@ impl Alerts {
             counters,
             is_live,
             clocks,
-            tally,
+            tally: Arc::clone(&tally),
         };
         let over = Arc::default();
         let (watching, delivering, listing) = (None, Vec::new(), None);
         let mut begun =
-            Self { feeds, lists, store, new_rules, over, watching, delivering, listing };
+            Self { feeds, lists, store, new_rules, tally, over, watching, delivering, listing };
         // Where one thread does not start, those before end with `begun`.
         begun.start(settings, destinations, watch).map_err(BeginError::Start)?;
         Ok(begun)
@@ -298,6 +300,22 @@ impl Alerts {
     pub fn end(mut self, within: Duration) -> Vec<NotifyState> {
         self.stop(within);
         self.notify_states()
+    }
+
+    /// Ends in the same way: what was lost, a line each.
+    #[must_use]
+    pub fn finish(mut self, within: Duration) -> Vec<String> {
+        self.stop(within);
+        let missed = self.tally.rows_missed.load(Relaxed);
+        let of_rules = || {
+            format!(
+                "[[alert]] {missed} rows were evicted before rules checked them; try fewer rows, \
+                 as by a filter"
+            )
+        };
+        let of_rules = (missed > 0).then(of_rules);
+        let states = self.notify_states();
+        of_rules.into_iter().chain(states.iter().filter_map(NotifyState::loss)).collect()
     }
 
     fn stop(&mut self, within: Duration) {

@@ -314,10 +314,12 @@ fn rows_that_were_evicted_before_are_counted() {
     let table = store.add("flows", "", FLOWS, limits);
     (0..20_000).for_each(|at| table.push(&flow(at, "192.0.2.1", 1, None, 1)));
     let alerts = begin(RULE, options(false), &store);
-    alerts.end(Duration::ZERO);
+    let losses = alerts.finish(Duration::ZERO);
     let (read, missed) = (count(&store, "rows_read"), count(&store, "rows_missed"));
     assert_eq!(read + missed, 20_000.0);
     assert!(missed > 10_000.0 && missed == table.state().evicted as f64, "{missed}");
+    let wanted = format!("[[alert]] {missed} rows were evicted before rules checked them");
+    assert!(losses.len() == 1 && losses[0].starts_with(&wanted), "{losses:?}");
 }
 
 #[test]

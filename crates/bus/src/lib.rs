@@ -36,8 +36,8 @@ pub use central::{
     central_schema,
 };
 pub use escalation::{
-    AnswerError, AnswerRows, Asker, EscalationOptions, Escalations, Evidence, PARTITION_COUNT,
-    RowAnswer, RowFields, RowOutcome, Worker, WorkerCounts, WorkerOptions,
+    AnswerError, AnswerRows, Asker, BatchOptions, EscalationOptions, Escalations, Evidence,
+    PARTITION_COUNT, RowAnswer, RowFields, RowOutcome, Worker, WorkerCounts, WorkerOptions,
 };
 pub use link::Link;
 pub use message::is_word;

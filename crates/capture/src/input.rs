@@ -12,6 +12,8 @@ use crate::error::OpenError;
 /// Folders are followed this deep.
 const FOLDER_DEPTH_MAX: usize = 16;
 
+const TOO_DEEP: &str = "it is more than 16 folders deep; give this folder by its own name";
+
 /// One capture to be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Input {
@@ -89,11 +91,11 @@ fn walk(
         // A symbolic link to a file is read; one to a folder could lead in a circle.
         let kind = entry.file_type().map_err(|error| unreadable(&path, error))?;
         if kind.is_dir() {
-            if depth < FOLDER_DEPTH_MAX
-                && let Err(error) = walk(&path, depth + 1, resolved, refused)
-            {
-                refused.push(error);
-            }
+            let walked = match depth < FOLDER_DEPTH_MAX {
+                true => walk(&path, depth + 1, resolved, refused),
+                false => Err(OpenError::Unreadable(path, io::Error::other(TOO_DEEP))),
+            };
+            refused.extend(walked.err());
             continue;
         }
         match is_capture(&path) {

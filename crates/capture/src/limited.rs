@@ -22,6 +22,12 @@ impl<S> FrameLimit<S> {
         &mut self.source
     }
 
+    /// The same limit of another source that continues with this one.
+    pub fn map<T>(self, change: impl FnOnce(S) -> T) -> FrameLimit<T> {
+        let Self { source, left, unused } = self;
+        FrameLimit { source: change(source), left, unused }
+    }
+
     /// The source, and what it had read that was not handed out.
     pub fn into_inner(self) -> (S, UnusedFrames) {
         (self.source, self.unused)

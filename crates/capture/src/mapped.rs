@@ -71,7 +71,11 @@ impl MappedSource {
     /// A second source for the same stretch, to look ahead with.
     pub(crate) fn look_ahead(&self) -> Self {
         let reading = self.reading.fork_unwatched();
-        Self::with_reading(Arc::clone(&self.map), reading, self.start, self.stop)
+        let map = Arc::clone(&self.map);
+        // Thousands of captures may be looked into before the first is read: of each the pages that
+        // are read, and none ahead of them.
+        let populated_to = self.stop;
+        Self { populated_to, ..Self::with_reading(map, reading, self.start, self.stop) }
     }
 
     /// What was read, filtered and found damaged.
@@ -106,8 +110,8 @@ impl MappedSource {
         self.initial_structure_version
     }
 
-    pub(crate) fn set_decoder(&mut self, decoder: Decoder) {
-        self.reading.decoder = decoder;
+    pub(crate) fn decoder_mut(&mut self) -> &mut Decoder {
+        &mut self.reading.decoder
     }
 
     fn populate_ahead(&mut self) {
@@ -120,11 +124,19 @@ impl MappedSource {
             self.populated_to = self.position.saturating_add(len);
         }
     }
+
+    /// Nothing is lent any more. A run may keep thousands of captures that it has read.
+    fn release_all(&mut self) {
+        let end = self.position.max(self.populated_to);
+        release(&self.map, self.released_to, end.saturating_sub(self.released_to));
+        self.released_to = end.max(self.released_to);
+    }
 }
 
 impl Source for MappedSource {
     fn next_batch(&mut self) -> Option<Batch<'_>> {
         if self.is_done {
+            self.release_all();
             return None;
         }
         self.populate_ahead();
@@ -153,6 +165,7 @@ impl Source for MappedSource {
                     if self.is_done { self.stop.max(position) } else { position } - start;
                 self.reading.progress().add(consumed as u64, 0);
                 if self.reading.records().is_empty() {
+                    self.release_all();
                     return None;
                 }
                 let bytes = self.map.get(base..).unwrap_or_default();

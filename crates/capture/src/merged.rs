@@ -11,6 +11,7 @@ use std::collections::BinaryHeap;
 use packet::{BATCH_LEN_MAX, Batch, Record, Source, Timestamp};
 
 use crate::open::FileSource;
+use crate::reading::BATCH_SPAN_MAX;
 use crate::report::UnusedFrames;
 
 /// Several captures as one source.
@@ -37,7 +38,10 @@ impl Member {
             self.next = 0;
             self.records.clear();
             self.bytes.clear();
-            let batch = self.source.next_batch()?;
+            let Some(batch) = self.source.next_batch() else {
+                (self.bytes, self.records) = (Vec::new(), Vec::new());
+                return None;
+            };
             for frame in batch.frames() {
                 self.records.push(copy_frame(&mut self.bytes, frame.bytes, frame.record));
             }
@@ -88,7 +92,8 @@ impl Source for MergedSource {
     fn next_batch(&mut self) -> Option<Batch<'_>> {
         self.bytes.clear();
         self.records.clear();
-        while self.records.len() < BATCH_LEN_MAX {
+        // Frames that are whole messages may have 128 MiB.
+        while self.records.len() < BATCH_LEN_MAX && self.bytes.len() < BATCH_SPAN_MAX {
             let Some(Reverse((_, index))) = self.queue.pop() else { break };
             let Some(member) = self.members.get_mut(index) else { break };
             if member.next_timestamp().is_none() {

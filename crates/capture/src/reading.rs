@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use packet::dissect::{DissectOptions, dissect_into};
-use packet::file::{ByteOrder, Decoder, Format, FrameHeader, Stop, TakeFrame};
+use packet::file::{ByteOrder, Decoder, FRAME_LEN_MAX, Format, FrameHeader, Stop, TakeFrame};
 use packet::{BATCH_LEN_MAX, LinkType, Record, Timestamp};
 
 use crate::filter::{Filter, FilterError, Program};
@@ -17,9 +17,10 @@ const PREFETCH_DISTANCE: usize = 6144;
 
 const CACHE_LINE_LEN: usize = 64;
 
-/// A batch ends after so many bytes even where the filter let nothing pass, so
-/// that offsets in it fit 32 bits.
-const BATCH_SPAN_MAX: usize = 1 << 30;
+/// No item of a batch begins further from its start than this: 256 of the longest frames, those of
+/// whole messages aside. Blocks that are no frames, and frames that the filter takes out, count as
+/// well, so that offsets in a batch fit 32 bits, and a copy of one is bounded.
+pub(crate) const BATCH_SPAN_MAX: usize = BATCH_LEN_MAX * FRAME_LEN_MAX as usize;
 
 /// How frames are to be read; the same for all captures of a run.
 #[derive(Clone, Debug)]
@@ -108,6 +109,7 @@ impl Reading {
     #[inline]
     pub(crate) fn fill(&mut self, bytes: &[u8], start: usize, stop: usize) -> (usize, Pause) {
         let is_swapped = self.is_swapped();
+        let stop = stop.min(start.saturating_add(BATCH_SPAN_MAX));
         let Self { decoder, frames, report, .. } = self;
         (frames.record_count, frames.filtered) = (0, 0);
         let ReadOptions { dissect, snaplen, .. } = frames.options;
@@ -214,7 +216,7 @@ impl TakeFrame for TakeAll<'_> {
         let Some(frame) = captured(item, &header, captured_len) else { return true };
         let Some(record) = self.slots.next() else { return false };
         record.timestamp = if header.has_timestamp { header.timestamp } else { Timestamp::UNKNOWN };
-        // A batch spans at most BATCH_SPAN_MAX and 256 blocks of 16 MiB, which a u32 counts.
+        // Below BATCH_SPAN_MAX, which is where reading stops.
         #[allow(clippy::cast_possible_truncation)]
         let item_offset = at.wrapping_sub(self.start) as u32;
         record.offset = item_offset.wrapping_add(header.data_offset);
@@ -235,7 +237,7 @@ impl TakeFrame for TakePassing<'_> {
             Ok(true) => self.all.take(item, header, at),
             Ok(false) => {
                 self.filtered += 1;
-                at.wrapping_sub(self.all.start) < BATCH_SPAN_MAX
+                true
             }
             Err(error) => {
                 self.refusal = Some(error);

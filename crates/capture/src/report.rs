@@ -1,5 +1,6 @@
 //! What a source has to say about itself.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,7 +32,7 @@ pub struct Report {
     pub clamped_stamps: u64,
     /// Frames of link types whose headers are not read, by link type; without those that the
     /// filter took out.
-    pub undecoded: Vec<(LinkType, u64)>,
+    pub undecoded: BTreeMap<LinkType, u64>,
     /// Why reading stopped early, if it did.
     pub damage: Option<Damage>,
 }
@@ -77,7 +78,7 @@ pub struct UnusedFrames {
     /// How many.
     pub count: u64,
     /// Those of link types whose headers are not read, by link type.
-    undecoded: Vec<(LinkType, u64)>,
+    undecoded: BTreeMap<LinkType, u64>,
 }
 
 impl UnusedFrames {
@@ -85,23 +86,16 @@ impl UnusedFrames {
     pub fn add(&mut self, records: &[Record]) {
         self.count += records.len() as u64;
         for record in records.iter().filter(|record| !record.link.is_decoded()) {
-            add_to(&mut self.undecoded, record.link, 1);
+            *self.undecoded.entry(record.link).or_default() += 1;
         }
     }
 
     /// Adds what another source had read.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
-        for &(link, count) in &other.undecoded {
-            add_to(&mut self.undecoded, link, count);
+        for (&link, count) in &other.undecoded {
+            *self.undecoded.entry(link).or_default() += count;
         }
-    }
-}
-
-fn add_to(counts: &mut Vec<(LinkType, u64)>, link: LinkType, count: u64) {
-    match counts.iter_mut().find(|(known, _)| *known == link) {
-        Some((_, sum)) => *sum += count,
-        None => counts.push((link, count)),
     }
 }
 
@@ -205,23 +199,23 @@ impl Drops {
 impl Report {
     /// Counts frames whose link type is not decoded.
     pub(crate) fn add_undecoded(&mut self, link: LinkType, count: u64) {
-        add_to(&mut self.undecoded, link, count);
+        *self.undecoded.entry(link).or_default() += count;
     }
 
     /// Takes frames that were read ahead out of the undecoded.
     pub fn subtract_undecoded(&mut self, unused: &UnusedFrames) {
-        for &(link, count) in &unused.undecoded {
-            if let Some((_, sum)) = self.undecoded.iter_mut().find(|(known, _)| *known == link) {
-                *sum = sum.saturating_sub(count);
+        for (link, count) in &unused.undecoded {
+            if let Some(sum) = self.undecoded.get_mut(link) {
+                *sum = sum.saturating_sub(*count);
             }
         }
-        self.undecoded.retain(|&(_, count)| count > 0);
+        self.undecoded.retain(|_, count| *count > 0);
     }
 
     /// Frames of link types that are not decoded, all together.
     #[must_use]
     pub fn undecoded_total(&self) -> u64 {
-        self.undecoded.iter().map(|(_, count)| count).sum()
+        self.undecoded.values().sum()
     }
 
     /// Adds another source's.
@@ -235,7 +229,7 @@ impl Report {
         self.interface_down_count += other.interface_down_count;
         self.interface_dropped += other.interface_dropped;
         self.clamped_stamps += other.clamped_stamps;
-        for &(link, count) in &other.undecoded {
+        for (&link, &count) in &other.undecoded {
             self.add_undecoded(link, count);
         }
         if self.damage.is_none() {

@@ -57,6 +57,9 @@ pub fn parts_agree(parts: &[FileSource]) -> bool {
 fn split_mapped(source: &MappedSource, part_count: usize) -> Vec<MappedSource> {
     let bytes = source.bytes();
     let part_count = part_count.min(bytes.len() / PART_LEN_MIN);
+    if part_count < 2 {
+        return Vec::new();
+    }
     let Some(preamble) = read_preamble(source) else { return Vec::new() };
     let mut starts = vec![source.start()];
     for index in 1..part_count {
@@ -82,18 +85,16 @@ fn split_mapped(source: &MappedSource, part_count: usize) -> Vec<MappedSource> {
     parts
 }
 
-/// A reader that knows what stands before the first frame: interfaces above all.
+/// A reader that knows what stands before the first frame: interfaces above all. It has counted
+/// that frame as well; parts of it count from zero.
 pub(crate) fn read_preamble(source: &MappedSource) -> Option<MappedSource> {
     let bytes = source.bytes();
     let mut reader = source.part(source.start(), bytes.len());
     let mut at = source.start();
     while at < source.start() + PREAMBLE_LEN_MAX {
-        let mut ahead = reader.decoder().clone();
-        match ahead.next(bytes.get(at..)?) {
-            Ok((Item::Meta(_), consumed)) => {
-                reader.set_decoder(ahead);
-                at += consumed;
-            }
+        // In place: a decoder that knows tens of thousands of interfaces is dear to copy.
+        match reader.decoder_mut().next(bytes.get(at..)?) {
+            Ok((Item::Meta(_), consumed)) => at += consumed,
             Ok((Item::Frame(_), _)) => return Some(reader),
             Err(_) => return None,
         }

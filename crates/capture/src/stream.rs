@@ -151,25 +151,39 @@ impl StreamSource {
         match pause {
             Pause::Damaged(cause) => self.stop(cause),
             Pause::Full | Pause::NeedMore(_) if has_records => {}
+            // A batch without records is as long as it may be.
+            Pause::Full if self.start < self.end => {}
             Pause::Full => self.more(1),
             Pause::NeedMore(wanted) => self.more(wanted),
         }
         has_records.then_some(base)
     }
 
+    /// Nothing more comes, and nothing is lent any more. A run may keep thousands of captures that
+    /// it has read, and a process may have so many files open as the system says.
+    fn close(&mut self) {
+        self.input = Box::new(io::empty());
+        (self.buffer, self.start, self.end) = (Vec::new(), 0, 0);
+    }
+
     /// Reads on, or ends: in good order where nothing is left.
     fn more(&mut self, wanted: usize) {
         let left = self.end - self.start;
-        if self.is_at_end {
-            self.is_done = true;
-            // A stop may come in the middle of an item: that is no damage.
-            if left > 0 && !self.reading.is_stopped() {
-                self.stop(DamageCause::Fault(FileFault::truncated(wanted, left)));
+        if !self.is_at_end {
+            match self.read_more(wanted.max(left + 1)) {
+                // As below, in the middle of what is compressed.
+                Err(DamageCause::Unreadable(_)) if self.reading.is_stopped() => {
+                    self.is_done = true;
+                }
+                Err(cause) => self.stop(cause),
+                Ok(()) => {}
             }
             return;
         }
-        if let Err(cause) = self.read_more(wanted.max(left + 1)) {
-            self.stop(cause);
+        self.is_done = true;
+        // A stop may come in the middle of an item: that is no damage.
+        if left > 0 && !self.reading.is_stopped() {
+            self.stop(DamageCause::Fault(FileFault::truncated(wanted, left)));
         }
     }
 }
@@ -181,7 +195,11 @@ impl Source for StreamSource {
             base = self.fill();
         }
         self.report_progress();
-        let bytes = self.buffer.get(base?..self.end).unwrap_or_default();
+        let Some(base) = base else {
+            self.close();
+            return None;
+        };
+        let bytes = self.buffer.get(base..self.end).unwrap_or_default();
         Some(Batch { bytes, records: self.reading.records(), tick: None })
     }
 }

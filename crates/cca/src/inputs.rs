@@ -280,8 +280,7 @@ impl Window<'_> {
     }
 
     /// Bytes that are missing downstream of the queue, less those that never came to it. What never
-    /// came is missing upstream first, perhaps before the window, so that it is not taken for a loss
-    /// of the queue.
+    /// came is missing upstream first, perhaps before the window, and is no loss of the queue.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
     fn drops(&self, put: &mut dyn FnMut(usize, f32)) {
         let first = self.start.saturating_sub(DROPS_LOOK_BACK);

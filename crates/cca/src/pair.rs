@@ -126,13 +126,13 @@ impl Pair {
         brought
     }
 
-    /// Takes the slots of a flow that a window over a period asks for: those before it as well
-    /// where packets are missing behind the queue and it is asked which the queue has dropped.
-    fn take_slots(&mut self, way: &FlowWay, period: Period, is_asked_for_drops: bool) {
+    /// Takes the slots of a flow that a window over a period needs. Which of the packets that are
+    /// missing downstream the queue has dropped, slots before the period show.
+    fn take_slots(&mut self, way: &FlowWay, period: Period, has_drops: bool) {
         self.egress.slots_since(way, period.start, &mut self.egress_slots);
         let is_missing = |slot: &TapSlot| slot.skipped_bytes > 0;
         let mut first = period.start;
-        if is_asked_for_drops && period.of(&self.egress_slots).iter().any(is_missing) {
+        if has_drops && period.of(&self.egress_slots).iter().any(is_missing) {
             first = first.saturating_sub(DROPS_LOOK_BACK);
             self.egress.slots_since(way, first, &mut self.egress_slots);
         }

@@ -137,11 +137,15 @@ impl Asking {
 
     /// Copies a row that was made elsewhere, if it is one of the stage's.
     pub(crate) fn push_row(&mut self, stage: &Stage, row: StageRow<'_>) -> bool {
-        let is_of_stage = stage.names().is_some() == row.evidence.is_some();
-        if !is_of_stage || !self.waiting.push(&stage.model, row.records, row.numbers) {
+        let StageRow { records, numbers, evidence, .. } = row;
+        self.numbers.clear();
+        if stage.names().is_some() != evidence.is_some()
+            || !stage.features.row_numbers(records, numbers, &mut self.numbers)
+            || !self.waiting.push(&stage.model, records, &self.numbers)
+        {
             return false;
         }
-        self.evidence.extend(row.evidence);
+        self.evidence.extend(evidence);
         self.count += 1;
         true
     }

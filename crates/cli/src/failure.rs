@@ -12,7 +12,7 @@ use sink::{FormatError, OutputError, RecoverError, WriteError};
 pub(crate) enum Status {
     /// All was read and written.
     Fine = 0,
-    /// Something could not be done, or rows that were to be kept were lost.
+    /// Something could not be done, or rows or alerts were lost.
     Error = 1,
     /// The arguments make no sense.
     Usage = 2,

@@ -20,8 +20,12 @@ impl FromStr for Settings {
         }
         let mode = pairs.iter().rev().find(|(key, _)| *key == "mode");
         let mut settings = Self::of(mode.map_or(Ok(Mode::default()), |(_, value)| value.parse())?);
-        for (key, value) in pairs {
+        for &(key, value) in &pairs {
             set(&mut settings, key, value)?;
+        }
+        let is_divided = pairs.iter().all(|(key, _)| *key != "limit-l4s");
+        if settings.mode == Mode::Partitioned && is_divided {
+            divide(&mut settings);
         }
         settings.check()?;
         Ok(settings)
@@ -31,12 +35,7 @@ impl FromStr for Settings {
 fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), SettingsError> {
     match key {
         "mode" => {}
-        "limit" => {
-            settings.limit = number("limit", value)?;
-            if settings.mode == Mode::Partitioned {
-                divide(settings);
-            }
-        }
+        "limit" => settings.limit = number("limit", value)?,
         "limit-l4s" => settings.limit_l4s = Some(number("limit-l4s", value)?),
         "target" => settings.target_ns = time("target", value)?,
         "tupdate" => settings.tupdate_ns = time("tupdate", value)?,
@@ -58,9 +57,6 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), SettingsEr
             let key_wanted =
                 SettingsError { key: "l4s-share", wanted: "from 0 to 100 percent of the link" };
             settings.c_protection = 100_u32.checked_sub(share).ok_or(key_wanted)?;
-            if settings.mode == Mode::Partitioned {
-                divide(settings);
-            }
         }
         "tshift" => settings.tshift_ns = time("tshift", value)?,
         "mtu" => settings.mtu = number("mtu", value)?,
@@ -197,6 +193,18 @@ mod tests {
     fn a_partitioned_link_divides_its_limit() {
         let read: Settings = "l4s-share=30,mode=partitioned,limit=500".parse().unwrap();
         assert_eq!((read.c_protection, read.limit_l4s, read.coupling), (70, Some(150), 0));
+    }
+
+    #[test]
+    fn the_limit_of_a_queue_is_what_is_written_wherever_it_stands() {
+        for text in ["limit-l4s=7,limit=500,l4s-share=30", "l4s-share=30,limit=500,limit-l4s=7"] {
+            let read: Settings = format!("mode=partitioned,{text}").parse().unwrap();
+            assert_eq!((read.limit, read.limit_l4s, read.c_protection), (500, Some(7), 70));
+        }
+        for text in ["c-protection=70,limit=500", "limit=500,c-protection=70"] {
+            let read: Settings = format!("mode=partitioned,{text}").parse().unwrap();
+            assert_eq!(read.limit_l4s, Some(150), "{text}");
+        }
     }
 
     #[test]

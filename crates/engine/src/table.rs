@@ -53,7 +53,8 @@ impl Entry for Tally {
     #[inline]
     fn fold(&mut self, other: &Self) {
         self.packets += other.packets;
-        self.bytes += other.bytes;
+        // Lengths are what a capture claims: 2⁶⁴ bytes of a few megabytes, compressed.
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
@@ -293,6 +294,13 @@ mod tests {
 
     fn contents(table: &Table<u32, Tally>) -> HashMap<u32, Tally> {
         table.iter().map(|(&key, &tally)| (key, tally)).collect()
+    }
+
+    #[test]
+    fn bytes_that_are_claimed_stop_at_the_largest_number() {
+        let mut tally = Tally { packets: 1 << 32, bytes: u64::MAX - 1 };
+        tally.fold(&Tally::of_packet(u32::MAX));
+        assert_eq!(tally, Tally { packets: (1 << 32) + 1, bytes: u64::MAX });
     }
 
     proptest! {

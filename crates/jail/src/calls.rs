@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 use seccompiler::SeccompCmpArgLen::Dword;
-use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
+use seccompiler::SeccompCmpOp::{Eq, Ge, MaskedEq, Ne};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch,
+    TargetArch, sock_filter,
 };
 
 use crate::{DeviceChanges, Needs, sys};
@@ -90,6 +90,13 @@ const SIGNALS_NEVER: &[i64] = &[libc::SYS_tkill, libc::SYS_pidfd_send_signal];
 /// Families of sockets that a run with a network makes; the kernel has many more.
 const FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
+/// Families of the sockets by which an interface is found and opened.
+const FAMILIES_OF_INTERFACES: &[libc::c_int] =
+    &[libc::AF_PACKET, libc::AF_UNIX, libc::AF_INET, libc::AF_NETLINK];
+
+/// Bytes of the address of an interface: no shorter one binds a packet socket.
+const LINK_ADDRESS_LEN: u64 = size_of::<libc::sockaddr_ll>() as u64;
+
 /// Commands that put words into a terminal as if a person had typed them: `TIOCSTI`, `TIOCLINUX`.
 const TYPED: [u64; 2] = [0x5412, 0x541c];
 
@@ -103,6 +110,32 @@ const CLONED: [libc::c_int; 7] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWUTS,
 ];
+
+/// Calls that give a file its permissions, and which argument has them. `fchmodat2` has one number
+/// on all architectures.
+const MODES: &[(i64, u8)] =
+    &[(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (452, 2), (libc::SYS_mknodat, 2)];
+#[cfg(target_arch = "x86_64")]
+const MODES_HERE: &[(i64, u8)] =
+    &[(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mknod, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const MODES_HERE: &[(i64, u8)] = &[];
+
+/// Calls that open a file, and which argument has the flags; the next one has the permissions,
+/// where the flags make a file.
+const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2)];
+#[cfg(target_arch = "x86_64")]
+const OPENS_HERE: &[(i64, u8)] = &[(libc::SYS_open, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const OPENS_HERE: &[(i64, u8)] = &[];
+const MAKES: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+
+/// By these a file, once it is started, has the rights of its owner: root's, where root writes it.
+const SET_ID: [libc::mode_t; 2] = [libc::S_ISUID, libc::S_ISGID];
+
+/// From this number on x86-64 has the same calls once more, for programs of 32 bits (x32), where
+/// the kernel has them. No architecture has others there.
+const AGAIN_FROM: u32 = 0x4000_0000;
 
 /// Refuses them in all threads.
 ///
@@ -119,13 +152,24 @@ fn filters(needs: &Needs) -> Result<[BpfProgram; 2], BackendError> {
         let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
         SeccompFilter::new(rules, SeccompAction::Allow, errno, architecture)?.try_into()
     };
-    // Its flags are in memory, where no filter can read them. Without it the C library takes clone.
-    let unreadable = Rules::from([(libc::SYS_clone3, Vec::new())]);
-    Ok([compile(refused(needs)?, libc::EPERM)?, compile(unreadable, libc::ENOSYS)?])
+    // Their flags are in memory, where no filter can read them. Without them the C library takes
+    // clone, and what wants openat2 takes openat.
+    let unreadable = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, Vec::new()));
+    let refused = compile(refused(needs)?, libc::EPERM)?;
+    let refused = refused_numbers().into_iter().chain(refused).collect();
+    Ok([refused, compile(Rules::from(unreadable), libc::ENOSYS)?])
+}
+
+/// The beginning of a filter, which leaves numbers that are low to what follows.
+fn refused_numbers() -> [sock_filter; 3] {
+    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    let errno = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
+    // Loads the number, which `struct seccomp_data` begins with; is it at least that; then ends.
+    [step(0x20, 0, 0, 0), step(0x35, 0, 1, AGAIN_FROM), step(0x06, 0, 0, errno)]
 }
 
 fn refused(needs: &Needs) -> Result<Rules, BackendError> {
-    let Needs { has_network, has_ring, has_maps, ref changes, .. } = *needs;
+    let Needs { has_network, has_ring, has_maps, opens_interfaces, ref changes, .. } = *needs;
     let starts_programs = matches!(changes, DeviceChanges::ByProgram(_));
     let whole = [
         (NEVER, true),
@@ -150,17 +194,42 @@ fn refused(needs: &Needs) -> Result<Rules, BackendError> {
     let families = match (has_network, starts_programs) {
         (true, _) => FAMILIES,
         (false, true) => &[libc::AF_NETLINK],
+        (false, false) if opens_interfaces => FAMILIES_OF_INTERFACES,
         (false, false) => &[],
     };
+    // A packet socket that is open is bound to another interface without any right. Datagrams to a
+    // collector take addresses of IPv6, which are as long, and where they are is in memory.
+    if !has_network && !opens_interfaces {
+        rules.insert(libc::SYS_bind, any([argument(2, Ge, LINK_ADDRESS_LEN)])?);
+    }
     let others = families.iter().map(|family| argument(0, Ne, u64::from(family.unsigned_abs())));
     let others = if families.is_empty() { Vec::new() } else { vec![all(others)?] };
     rules.insert(libc::SYS_socket, others);
+    // Of itself, which a program that is started is not.
+    let others = || argument(0, Ne, u64::from(std::process::id()));
     for call in SIGNALS {
-        // Of itself, which a program that is started is not.
-        let others = argument(0, Ne, u64::from(std::process::id()));
-        rules.insert(*call, any([others])?);
+        rules.insert(*call, any([others()])?);
     }
+    // A limit of processor time ends a process as a signal does. 0 is the caller.
+    let limits = [argument(0, Ne, 0), others()];
+    rules.insert(libc::SYS_prlimit64, vec![all(limits.into_iter())?]);
+    set_id(&mut rules)?;
     Ok(rules)
+}
+
+/// Refuses files with the rights of their owner.
+fn set_id(rules: &mut Rules) -> Result<(), BackendError> {
+    let has = |number, bit: u32| argument(number, MaskedEq(bit.into()), bit.into());
+    for &(call, mode) in MODES.iter().chain(MODES_HERE) {
+        rules.insert(call, any(SET_ID.map(|bit| has(mode, bit)))?);
+    }
+    for &(call, flags) in OPENS.iter().chain(OPENS_HERE) {
+        let pairs = SET_ID.iter().flat_map(|bit| MAKES.map(|make| (make.unsigned_abs(), *bit)));
+        let made =
+            pairs.map(|(make, bit)| all([has(flags, make), has(flags + 1, bit)].into_iter()));
+        rules.insert(call, made.collect::<Result<_, _>>()?);
+    }
+    Ok(())
 }
 
 type Condition = Result<SeccompCondition, BackendError>;

@@ -11,14 +11,16 @@ const CHOWN: u32 = 0;
 const DAC_OVERRIDE: u32 = 1;
 const DAC_READ_SEARCH: u32 = 2;
 const NET_ADMIN: u32 = 12;
+const NET_RAW: u32 = 13;
 const SYS_NICE: u32 = 23;
 
 /// The capabilities that a run may keep, by name.
-const NAMES: [(u32, &str); 5] = [
+const NAMES: [(u32, &str); 6] = [
     (CHOWN, "CAP_CHOWN"),
     (DAC_OVERRIDE, "CAP_DAC_OVERRIDE"),
     (DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"),
     (NET_ADMIN, "CAP_NET_ADMIN"),
+    (NET_RAW, "CAP_NET_RAW"),
     (SYS_NICE, "CAP_SYS_NICE"),
 ];
 
@@ -51,6 +53,9 @@ pub(crate) fn kept(needs: &Needs, held: u64) -> u64 {
     }
     if needs.changes != DeviceChanges::None {
         kept |= set_of(NET_ADMIN);
+    }
+    if needs.opens_interfaces {
+        kept |= set_of(NET_RAW);
     }
     if needs.gives_files && needs.read_again.iter().any(|path| is_of_another(path)) {
         kept |= set_of(CHOWN);
@@ -106,6 +111,7 @@ mod tests {
             assert_eq!(of(Needs { changes, ..Needs::default() }), ["CAP_NET_ADMIN"]);
         }
         assert_eq!(of(Needs { is_realtime: true, ..Needs::default() }), ["CAP_SYS_NICE"]);
+        assert_eq!(of(Needs { opens_interfaces: true, ..Needs::default() }), ["CAP_NET_RAW"]);
         assert!(of(Needs { has_maps: true, ..Needs::default() }).is_empty());
     }
 

@@ -45,6 +45,8 @@ pub struct Needs {
     pub has_maps: bool,
     /// How network devices are changed.
     pub changes: DeviceChanges,
+    /// Whether sockets are opened that receive what passes an interface, for another process.
+    pub opens_interfaces: bool,
 }
 
 /// How a process changes network devices.

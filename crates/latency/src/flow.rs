@@ -3,7 +3,7 @@
 use packet::wire::dns::Dns;
 use packet::wire::quic::Quic;
 use packet::wire::tcp::{SeqNumber, TcpFlags};
-use packet::{FlowDirection, Timestamp};
+use packet::{FlowDirection, Span, Timestamp};
 
 use crate::budget::Budget;
 use crate::context::{Context, PacketContext};
@@ -16,6 +16,9 @@ use crate::way::Way;
 
 /// DNS queries of one flow that wait for a response at most.
 const QUERIES_MAX: usize = 64;
+/// A query that has waited for so long is answered no more, and none with its number repeats it: no
+/// resolver waits longer.
+const QUERY_WAIT_MAX: Span = Span::from_seconds(30);
 
 /// A packet of the handshake, until the connection is open: what a scan leaves costs no more.
 #[derive(Clone, Copy, Debug)]
@@ -200,28 +203,65 @@ impl Flow {
         let same =
             |&(of, ref other): &(FlowDirection, Waiting)| of == asker && other.seq == packet.seq;
         let known = self.queries.iter().position(same);
-        let way = &mut self.ways[asker as usize];
         if !dns.is_response() {
-            way.totals.packets += 1;
-            let first = known.and_then(|place| self.queries.get_mut(place));
-            if let Some((_, first)) = first {
-                way.totals.retransmissions += 1;
-                first.flags |= Waiting::RESENT;
-            } else if self.queries.len() < QUERIES_MAX {
-                self.queries.push((asker, packet));
-            } else {
-                way.miss(&packet, MissingReason::NoRoom, context);
-            }
-            return;
+            return self.on_query(asker, packet, known, context);
         }
         let Some(place) = known else { return };
-        let (_, query) = self.queries.swap_remove(place);
+        let (_, query) = self.take_query(place, context.packets);
+        let way = &mut self.ways[asker as usize];
         if query.has(Waiting::RESENT) {
             return way.miss(&query, MissingReason::Ambiguous, context);
         }
         let found =
             PacketContext { is_answered: true, ..PacketContext::new(Method::Dns, Echo::default()) };
         way.find(&query, packet.time, found, context);
+    }
+
+    /// Takes in a query; `known` is the place of one that waits with its number.
+    fn on_query<T: TakeSamples>(
+        &mut self,
+        asker: FlowDirection,
+        mut packet: Waiting,
+        known: Option<usize>,
+        context: &mut Context<'_, T>,
+    ) {
+        let (way, now) = (&mut self.ways[asker as usize], packet.time);
+        way.totals.packets += 1;
+        let is_over = |query: &Waiting| now.since(query.time) >= QUERY_WAIT_MAX;
+        if let Some((_, first)) = known.and_then(|place| self.queries.get_mut(place))
+            && !is_over(first)
+        {
+            first.flags |= Waiting::RESENT;
+            packet.flags |= Waiting::COPY;
+            way.totals.retransmissions += 1;
+            return way.miss(&packet, MissingReason::Ambiguous, context);
+        }
+        // Numbers are few and come again: what has waited for so long was another query.
+        let is_full = self.queries.len() >= QUERIES_MAX;
+        let by_time = self.queries.iter().enumerate().map(|(place, (_, query))| (query, place));
+        let oldest = by_time.min_by_key(|(query, _)| query.time).filter(|_| is_full);
+        let known = known.and_then(|place| Some((&self.queries.get(place)?.1, place)));
+        if let Some((_, place)) = known.or(oldest).filter(|(query, _)| is_over(query)) {
+            let (of, query) = self.take_query(place, context.packets);
+            context.direction = of;
+            self.ways[of as usize].miss(&query, MissingReason::NoAnswer, context);
+            context.direction = asker;
+        }
+        if self.queries.len() < QUERIES_MAX && context.packets.take(1) {
+            self.queries.push((asker, packet));
+        } else {
+            self.ways[asker as usize].miss(&packet, MissingReason::NoRoom, context);
+        }
+    }
+
+    /// Takes out a query that waits, and gives its memory back with the last one.
+    fn take_query(&mut self, place: usize, packets: &mut Budget) -> (FlowDirection, Waiting) {
+        let query = self.queries.swap_remove(place);
+        packets.give(1);
+        if self.queries.is_empty() {
+            self.queries = Vec::new();
+        }
+        query
     }
 
     /// Takes in a packet of QUIC.
@@ -252,6 +292,7 @@ impl Flow {
             context.direction = direction;
             self.ways[direction as usize].give_up(context);
         }
+        context.packets.give(self.queries.len());
         for (asker, query) in std::mem::take(&mut self.queries) {
             context.direction = asker;
             self.ways[asker as usize].miss(&query, MissingReason::NoAnswer, context);

@@ -62,8 +62,10 @@ impl Histogram {
         }
         let place = usize::from(bucket - self.first);
         let Some(held) = self.counts.get_mut(place) else { return false };
+        let before = *held;
         *held = held.saturating_add(count);
-        self.total += u64::from(count);
+        // A count at its maximum stays there: ranks are those of what is counted.
+        self.total += u64::from(*held - before);
         true
     }
 
@@ -176,6 +178,16 @@ mod tests {
         assert_eq!(few.count(), 1);
         few.release(&mut budget);
         assert_eq!((budget.used(), few.count(), few.quantile(0.5)), (0, 0, None));
+    }
+
+    #[test]
+    fn a_bucket_that_is_full_leaves_quantiles_as_they_are() {
+        let (mut full, mut budget) = (Histogram::default(), Budget::new(100));
+        for (bucket, count) in [(5, u32::MAX), (5, u32::MAX), (6, 1)] {
+            assert!(full.add_many(bucket, count, &mut budget));
+        }
+        assert_eq!(full.quantile(0.5), Some(middle_of(5)));
+        assert_eq!(full.quantile(1.0), Some(middle_of(6)));
     }
 
     proptest! {

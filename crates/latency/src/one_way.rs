@@ -6,7 +6,8 @@
 //! of this are matched in order.
 //!
 //! Which tap comes first is decided for each direction of a flow by the first packet that both
-//! have. What the first tap has and the second never does was lost between them.
+//! have at different times. What the first tap has and the second never does was lost between
+//! them.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -25,6 +26,9 @@ use crate::segment;
 /// A packet that was not seen at the other tap for so long was lost.
 pub const WAIT_MAX: Span = Span::from_seconds(10);
 
+/// How long before the first packet of a tap one may have left the other and be expected: that long
+/// travel takes at most.
+const TRAVEL_MAX: Span = Span::from_seconds(1);
 /// Bytes behind the transport header that tell packets apart.
 const PAYLOAD_LEN: usize = 16;
 /// Arrivals of matched packets leave the order when they outnumber those of packets that wait by
@@ -41,6 +45,15 @@ pub enum Tap {
     Ingress,
     /// The other.
     Egress,
+}
+
+impl Tap {
+    const fn other(self) -> Self {
+        match self {
+            Self::Ingress => Self::Egress,
+            Self::Egress => Self::Ingress,
+        }
+    }
 }
 
 /// A packet at a tap.
@@ -141,8 +154,23 @@ pub struct OneWayFlow {
     pub unseen: u64,
     /// Packets that seem to have come before they left: clocks differ by more than is known.
     pub backwards: u64,
+    /// Whether no packet so far says which tap comes first: both saw each at the same time.
+    is_tied: bool,
     /// Delays from packet to packet.
     pub series: Series,
+}
+
+impl OneWayFlow {
+    /// A packet was seen here first. With an offset that makes the least delay 0, that packet is as
+    /// early at either tap, and may be the first of its flow.
+    const fn pass_first(&mut self, tap: Tap) {
+        if self.is_tied && self.first as u8 != tap as u8 {
+            self.first = tap;
+            self.packets = self.packets - self.lost + self.unseen;
+            std::mem::swap(&mut self.lost, &mut self.unseen);
+        }
+        self.is_tied = false;
+    }
 }
 
 /// The outcome of packets.
@@ -152,6 +180,9 @@ pub struct OneWayCounts {
     pub matched: u64,
     /// Packets that one tap saw of flows of which the other saw none.
     pub elsewhere: u64,
+    /// Of those that are lost or unseen, packets from before or after all of the other tap: it may
+    /// not have captured then.
+    pub outside: u64,
     /// Packets that did not fit into the table.
     pub no_room: u64,
 }
@@ -171,6 +202,35 @@ struct Arrival {
     id: u64,
     /// Distinguishes packets that are equal in all that their identity is made of.
     number: u64,
+}
+
+/// Packets of a flow that was seen at one tap so far, by tap.
+#[derive(Clone, Copy, Debug, Default)]
+struct Early {
+    packets: [u64; 2],
+    outside: u64,
+}
+
+/// The times between which a tap has captured packets.
+#[derive(Clone, Copy, Debug, Default)]
+struct Captured {
+    times: Option<(Timestamp, Timestamp)>,
+    has_ended: bool,
+}
+
+impl Captured {
+    fn add(&mut self, time: Timestamp) {
+        let (first, last) = self.times.unwrap_or((time, time));
+        self.times = Some((first.min(time), last.max(time)));
+    }
+
+    /// Whether a packet that the other tap saw then can be missed here: not long before the first
+    /// packet, nor after the last one, when the capture has ended.
+    fn covers(&self, time: Timestamp) -> bool {
+        self.times.is_some_and(|(first, last)| {
+            time >= first.minus(TRAVEL_MAX) && (time <= last || !self.has_ended)
+        })
+    }
 }
 
 type WaitingById = HashMap<u64, VecDeque<Waiting>>;
@@ -195,7 +255,9 @@ pub struct OneWay {
     next_number: u64,
     ways: HashMap<(FlowKey, u8), OneWayFlow>,
     /// Packets of flows that one tap alone has seen so far, until the other one does.
-    early: HashMap<(FlowKey, u8), [u64; 2]>,
+    early: HashMap<(FlowKey, u8), Early>,
+    /// By tap.
+    captured: [Captured; 2],
     buckets: Budget,
     counts: OneWayCounts,
     /// The least delays over time, by which clocks are compared.
@@ -213,6 +275,7 @@ impl OneWay {
             next_number: 0,
             ways: HashMap::new(),
             early: HashMap::new(),
+            captured: [Captured::default(); 2],
             buckets: Budget::new(limits.flow_count_max.saturating_mul(BUCKETS_PER_WAY)),
             counts: OneWayCounts::default(),
             clocks: Clocks::default(),
@@ -223,6 +286,7 @@ impl OneWay {
     /// Takes in a packet at a tap; none is earlier than those before it by much.
     pub fn add<T: TakeSamples>(&mut self, tap: Tap, seen: TapPacket, out: &mut T) {
         out.at(seen.time);
+        self.captured[tap as usize].add(seen.time);
         self.expire(seen.time.minus(WAIT_MAX), out);
         if let Some(first) = self.take_match(tap, seen.id) {
             self.matched(first, tap, seen, out);
@@ -259,16 +323,19 @@ impl OneWay {
     }
 
     fn matched<T: TakeSamples>(&mut self, first: Waiting, tap: Tap, seen: TapPacket, out: &mut T) {
-        self.counts.matched += 1;
         let way = (seen.key, seen.direction as u8);
         let has_room = self.ways.len() < self.limits.flow_count_max;
         if !has_room && !self.ways.contains_key(&way) {
-            self.counts.no_room += 1;
+            // The packet at either tap.
+            self.counts.no_room += 2;
             return;
         }
-        let early = &mut self.early;
+        self.counts.matched += 1;
+        let (early, outside_sum) = (&mut self.early, &mut self.counts.outside);
         let flow = self.ways.entry(way).or_insert_with(|| {
-            let [at_ingress, at_egress] = early.remove(&way).unwrap_or_default();
+            let Early { packets: [at_ingress, at_egress], outside } =
+                early.remove(&way).unwrap_or_default();
+            *outside_sum += outside;
             let (lost, unseen) = match first.tap {
                 Tap::Ingress => (at_ingress, at_egress),
                 Tap::Egress => (at_egress, at_ingress),
@@ -280,11 +347,15 @@ impl OneWay {
                 lost,
                 unseen,
                 backwards: 0,
+                is_tied: true,
                 series: Series::default(),
             }
         });
         flow.packets += 1;
         let mut sample = sample_of(&first.seen);
+        if first.seen.time != seen.time {
+            flow.pass_first(first.tap);
+        }
         // The tap that the flow passes first has seen this packet second.
         let is_backwards = first.tap != flow.first && first.seen.time != seen.time;
         if is_backwards {
@@ -326,25 +397,40 @@ impl OneWay {
 
     fn lose<T: TakeSamples>(&mut self, gone: Waiting, out: &mut T) {
         let way = (gone.seen.key, gone.seen.direction as u8);
+        let other = &self.captured[gone.tap.other() as usize];
+        let outside = u64::from(!other.covers(gone.seen.time));
         match self.ways.get_mut(&way) {
             Some(flow) if flow.first == gone.tap => {
                 flow.packets += 1;
                 flow.lost += 1;
+                self.counts.outside += outside;
                 out.take(&Sample { missing: Some(MissingReason::Lost), ..sample_of(&gone.seen) });
             }
-            Some(flow) => flow.unseen += 1,
+            Some(flow) => {
+                flow.unseen += 1;
+                self.counts.outside += outside;
+            }
             None if self.early.len() < self.limits.flow_count_max => {
-                self.early.entry(way).or_default()[gone.tap as usize] += 1;
+                let early = self.early.entry(way).or_default();
+                early.packets[gone.tap as usize] += 1;
+                early.outside += outside;
             }
             None => self.counts.no_room += 1,
         }
     }
 
+    /// A tap has captured no more after its last packet.
+    pub const fn end(&mut self, tap: Tap) {
+        self.captured[tap as usize].has_ended = true;
+    }
+
     /// No packet comes any more.
     pub fn finish<T: TakeSamples>(&mut self, out: &mut T) {
+        self.end(Tap::Ingress);
+        self.end(Tap::Egress);
         self.expire(Timestamp::MAX, out);
         let early = std::mem::take(&mut self.early);
-        self.counts.elsewhere += early.values().flatten().sum::<u64>();
+        self.counts.elsewhere += early.values().flat_map(|early| early.packets).sum::<u64>();
     }
 
     /// What was found of each direction of each flow, in the order of their keys.
@@ -433,6 +519,52 @@ mod tests {
         one_way.finish(&mut ());
         assert_eq!((one_way.waiting_count, one_way.counts.no_room), (0, 0));
         assert_eq!(one_way.take_flows()[0].2.lost, 1);
+    }
+
+    #[test]
+    fn the_tap_that_comes_first_is_that_of_the_first_packet_with_a_delay() {
+        let mut one_way = one_way(100);
+        one_way.add(Tap::Ingress, seen(0, 1), &mut ());
+        one_way.add(Tap::Egress, seen(20_000, 2), &mut ());
+        one_way.add(Tap::Ingress, seen(20_000, 2), &mut ());
+        one_way.add(Tap::Ingress, seen(20_010, 3), &mut ());
+        one_way.add(Tap::Egress, seen(20_015, 3), &mut ());
+        one_way.finish(&mut ());
+        let flow = &one_way.take_flows()[0].2;
+        assert_eq!((flow.first, flow.backwards, flow.delays.count), (Tap::Ingress, 0, 2));
+        assert_eq!((flow.packets, flow.lost, flow.unseen), (3, 1, 0));
+    }
+
+    #[test]
+    fn packets_of_flows_without_a_place_are_counted_once() {
+        let mut one_way = OneWay::new(Limits { flow_count_max: 1, ..Limits::default() });
+        for (id, direction) in [(1, FlowDirection::LowToHigh), (2, FlowDirection::HighToLow)] {
+            let at = |ms| TapPacket { direction, ..seen(ms, id) };
+            one_way.add(Tap::Ingress, at(0), &mut ());
+            one_way.add(Tap::Egress, at(5), &mut ());
+        }
+        one_way.finish(&mut ());
+        let counts = one_way.counts();
+        assert_eq!((counts.matched, counts.no_room), (1, 2));
+    }
+
+    #[test]
+    fn what_one_tap_has_before_and_after_the_other_is_distinguished() {
+        let mut one_way = one_way(1_000);
+        for second in 0..60 {
+            one_way.add(Tap::Ingress, seen(second * 1_000, second as u64), &mut ());
+            // One is lost on the way.
+            if (20..=40).contains(&second) && second != 30 {
+                one_way.add(Tap::Egress, seen(second * 1_000 + 5, second as u64), &mut ());
+            }
+            if second == 40 {
+                one_way.end(Tap::Egress);
+            }
+        }
+        one_way.finish(&mut ());
+        let counts = *one_way.counts();
+        assert_eq!((counts.matched, counts.outside), (20, 20 + 19));
+        assert_eq!(one_way.take_flows()[0].2.lost, counts.outside + 1);
     }
 
     proptest! {

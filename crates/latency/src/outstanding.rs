@@ -160,30 +160,47 @@ impl Outstanding {
     /// Notes that some bytes were retransmitted; whether any of them was seen before. Where packets
     /// are missing because there was no room, that is assumed.
     pub(crate) fn resend(&mut self, start: SeqNumber, end: SeqNumber) -> bool {
-        let from = self.waiting.partition_point(|other| !other.end.is_after(start));
         let mut was_seen = self.missing_until.is_some_and(|until| start.is_before(until));
-        for other in self.waiting.range_mut(from..) {
-            if !other.overlaps(start, end) {
-                break;
-            }
+        for other in self.overlapping(start, end) {
             other.flags |= Waiting::RESENT;
             was_seen = true;
         }
         was_seen
     }
 
-    /// Adds a copy; `false` without room.
+    /// Packets that wait with any of these bytes.
+    fn overlapping(
+        &mut self,
+        start: SeqNumber,
+        end: SeqNumber,
+    ) -> impl Iterator<Item = &mut Waiting> {
+        let from = self.waiting.partition_point(|other| !other.end.is_after(start));
+        self.waiting.range_mut(from..).take_while(move |other| other.overlaps(start, end))
+    }
+
+    /// Whether the last packet that waits is this byte alone.
+    pub(crate) fn ends_with_byte(&self, seq: SeqNumber) -> bool {
+        let last = self.waiting.back().filter(|last| !last.has(Waiting::DONE));
+        last.is_some_and(|last| last.seq == seq && last.end == seq.plus(1))
+    }
+
+    /// Adds a copy; `false` without room. Of packets with a copy that is not kept no timestamp says
+    /// which copy is answered.
     pub(crate) fn push_copy(&mut self, copy: Waiting, budget: &mut Budget) -> bool {
         let has_room = self.copies.len() < COPIES_MAX && budget.take(1);
         if has_room {
             self.copies.push(copy);
+            return true;
         }
-        has_room
+        for other in self.overlapping(copy.seq, copy.end) {
+            other.flags &= !Waiting::HAS_TICKS;
+        }
+        false
     }
 
-    /// The latest copy of some bytes.
+    /// The first copy of some bytes.
     pub(crate) fn copy_of(&self, packet: &Waiting) -> Option<&Waiting> {
-        self.copies.iter().rev().find(|copy| copy.overlaps(packet.seq, packet.end))
+        self.copies.iter().find(|copy| copy.overlaps(packet.seq, packet.end))
     }
 
     /// How many packets end at or before a number.
@@ -218,6 +235,18 @@ impl Outstanding {
         self.copies = kept;
         budget.give(done.len());
         done
+    }
+
+    /// Takes out what begins before a number, further behind than any window reaches.
+    pub(crate) fn take_behind(&mut self, floor: SeqNumber, budget: &mut Budget) -> Vec<Waiting> {
+        let is_behind = |packet: &Waiting| packet.seq.is_before(floor);
+        let count = self.waiting.iter().take_while(|packet| is_behind(packet)).count();
+        let mut behind: Vec<_> = self.waiting.drain(..count).collect();
+        self.missing_until = self.missing_until.filter(|until| until.is_after(floor));
+        let before = self.copies.len();
+        behind.extend(self.copies.extract_if(.., |copy| is_behind(copy)));
+        budget.give(before - self.copies.len());
+        behind
     }
 
     fn free(&mut self, budget: &mut Budget) {

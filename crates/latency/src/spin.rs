@@ -42,6 +42,10 @@ impl Spin {
         }
         self.changes = self.changes.saturating_add(1);
         let last_here = self.edges[this].replace(packet);
+        // What is drawn answers nothing.
+        if self.is_random() {
+            return None;
+        }
         if self.last[other].is_none() {
             return Some((direction, last_here?));
         }

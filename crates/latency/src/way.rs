@@ -78,14 +78,18 @@ impl Way {
         context: &mut Context<'_, T>,
     ) -> bool {
         if let Some(high) = self.high {
-            let is_other = segment.opens() && !segment.seq.is_before(high);
+            // Another connection's number may be lower than this one's data has come to.
+            let is_other = segment.opens() && segment.end() != high;
             if is_other || !reach::fits(segment.seq, segment.len, high) {
                 self.begin_again(context);
             }
         }
         let high = self.high.unwrap_or(segment.seq);
         let before_high = segment.seq.since(high) == -1;
-        if before_high && segment.len <= 1 && segment.len == segment.payload_len {
+        let is_byte = segment.len <= 1 && segment.len == segment.payload_len;
+        // One that was sent as data and is not acknowledged yet asks nothing: it is retransmitted.
+        let is_owed = || self.acked.is_some() && self.outstanding.ends_with_byte(segment.seq);
+        if before_high && is_byte && !is_owed() {
             self.totals.keep_alives += 1;
             return false;
         }
@@ -99,6 +103,7 @@ impl Way {
         let repeats_probe = before_high && segment.payload_len > 1;
         if !segment.seq.is_before(high) || repeats_probe {
             self.high = Some(packet.end);
+            self.leave_behind(packet.end, context);
             self.push(packet, context);
             return true;
         }
@@ -119,6 +124,30 @@ impl Way {
             }
         }
         false
+    }
+
+    /// What lies further behind the highest number than a window reaches means nothing any more
+    /// ([`reach`]): with the numbers that follow it is in no order.
+    #[inline]
+    fn leave_behind<T: TakeSamples>(&mut self, high: SeqNumber, context: &mut Context<'_, T>) {
+        let first = self.outstanding.get(0).map(|first| first.seq);
+        if self.acked.into_iter().chain(first).any(|number| !reach::is_near(number, high)) {
+            self.leave_behind_slowly(reach::floor(high), context);
+        }
+    }
+
+    #[cold]
+    fn leave_behind_slowly<T: TakeSamples>(
+        &mut self,
+        floor: SeqNumber,
+        context: &mut Context<'_, T>,
+    ) {
+        self.acked = self.acked.map(|acked| if acked.is_before(floor) { floor } else { acked });
+        for packet in self.outstanding.take_behind(floor, context.packets) {
+            if !packet.has(Waiting::DONE) {
+                self.miss(&packet, MissingReason::NoAnswer, context);
+            }
+        }
     }
 
     fn count_max<T>(&self, context: &Context<'_, T>) -> usize {
@@ -176,7 +205,8 @@ impl Way {
         if self.acked.is_some_and(|acked| ack.is_before(acked)) {
             return;
         }
-        let is_new = self.acked.replace(ack) != Some(ack);
+        let before = self.acked.replace(ack);
+        let is_new = before != Some(ack);
         if ack.is_after(high) {
             self.high = Some(ack);
             self.totals.unseen_acks += 1;
@@ -191,7 +221,7 @@ impl Way {
             self.on_blocks(segment, ack, context);
         }
         if count > 0 {
-            self.settle(count, segment, ack, echo, context);
+            self.settle(count, segment, (before, ack), echo, context);
         } else if !is_new && segment.len == 0 && !self.outstanding.is_empty() {
             self.totals.duplicate_acks += 1;
         }

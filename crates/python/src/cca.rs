@@ -213,8 +213,8 @@ pub(crate) fn flight_row_slots(
 fn flight_of(bytes: &[u8]) -> Result<Vec<FlightSlot>, Refusal> {
     let (slots, rest) = bytes.as_chunks();
     if !rest.is_empty() {
-        let wanted = "wanted a multiple of 88 bytes, a slot's";
-        return Err(refused("slots", format_args!("{} bytes", bytes.len()), wanted));
+        let wanted = format!("wanted a multiple of {} bytes, a slot's", FlightSlot::SIZE_BYTES);
+        return Err(refused("slots", format_args!("{} bytes", bytes.len()), &wanted));
     }
     let slots: Vec<FlightSlot> = slots.iter().map(FlightSlot::from_ne_bytes).collect();
     if !slots.is_sorted_by_key(|slot| slot.slot) {

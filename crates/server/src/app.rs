@@ -46,6 +46,9 @@ impl Mode {
 /// Counts packets so far, as their source does: received, and dropped.
 pub type CountPackets = Box<dyn Fn() -> (u64, u64) + Send + Sync>;
 
+/// Names the captures of a run, or the interfaces that it listens on now.
+pub type NameInputs = Box<dyn Fn() -> Vec<String> + Send + Sync>;
+
 /// What there is to say of a run as a whole.
 pub struct Facts {
     /// The program's version.
@@ -53,7 +56,7 @@ pub struct Facts {
     /// Where packets come from.
     pub mode: Mode,
     /// The names of captures or interfaces.
-    pub inputs: Vec<String>,
+    pub inputs: NameInputs,
     /// The clock of the front end, in nanoseconds since the epoch.
     pub now_ns: fn() -> i64,
     /// Packets so far, as the source counts them: received, and dropped.

@@ -19,6 +19,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      img-src 'self' data:; connect-src 'self'; manifest-src 'self'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'none'";
 
+/// How its name begins. The port follows: a browser sends the cookies of a host to all of its
+/// ports, and of two runs on one machine either has its own.
 const COOKIE_NAME: &str = "wirelens";
 
 /// Lets a request through, or says why not.
@@ -65,10 +67,12 @@ fn admit(app: &App, request: &Request) -> Result<Option<Response>, Problem> {
     check_site(request.uri().path(), headers)?;
     let Some(token) = app.token.as_deref() else { return Ok(None) };
     let bearer = header(headers, AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-    let cookie = header(headers, COOKIE).and_then(|cookies| {
-        cookies.split(';').find_map(|one| one.trim().strip_prefix(COOKIE_NAME)?.strip_prefix('='))
+    let cookies = header(headers, COOKIE).into_iter().flat_map(|all| all.split(';'));
+    let cookies = cookies.filter_map(|one| {
+        let (name, value) = one.trim().split_once('=')?;
+        name.starts_with(COOKIE_NAME).then_some(value)
     });
-    if [bearer, cookie].into_iter().flatten().any(|seen| is_same(seen, token)) {
+    if bearer.into_iter().chain(cookies).any(|seen| is_same(seen, token)) {
         return Ok(None);
     }
     // The address with the token is typed or clicked once; from then on a cookie carries it.
@@ -77,16 +81,17 @@ fn admit(app: &App, request: &Request) -> Result<Option<Response>, Problem> {
         .query()
         .and_then(|query| query.split('&').find_map(|part| part.strip_prefix("token=")));
     if request.uri().path() == "/" && typed.is_some_and(|seen| is_same(seen, token)) {
-        return Ok(Some(welcome(token, app.tls.is_some())));
+        return Ok(Some(welcome(token, app)));
     }
     let wanted = "token required: Authorization: Bearer TOKEN, or open the address with \
                   ?token=TOKEN that was printed at start";
     Err(Problem::new(StatusCode::UNAUTHORIZED, wanted))
 }
 
-fn welcome(token: &str, is_encrypted: bool) -> Response {
-    let secure = if is_encrypted { "; Secure" } else { "" };
-    let cookie = format!("{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict{secure}");
+fn welcome(token: &str, app: &App) -> Response {
+    let secure = if app.tls.is_some() { "; Secure" } else { "" };
+    let name = format!("{COOKIE_NAME}-{}", app.address.port());
+    let cookie = format!("{name}={token}; Path=/; HttpOnly; SameSite=Strict{secure}");
     let mut response = (StatusCode::SEE_OTHER, [(LOCATION, "/")]).into_response();
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(SET_COOKIE, cookie);

@@ -26,7 +26,7 @@ use std::thread::{self, JoinHandle};
 use store::Store;
 use tokio::sync::watch;
 
-pub use app::{CountPackets, Facts, Mode};
+pub use app::{CountPackets, Facts, Mode, NameInputs};
 pub use limits::Limits;
 pub use page::HAS_PAGE;
 pub use report::{REPORT_BYTES_MAX, report};

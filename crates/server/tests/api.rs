@@ -61,7 +61,7 @@ fn begin(store: &Arc<Store>, token: Option<&str>) -> Server {
     let facts = Facts {
         version: "1.2.3",
         mode: Mode::Live,
-        inputs: vec!["eth0".into()],
+        inputs: Box::new(|| vec!["eth0".into()]),
         now_ns: || 1_764_113_831_000_000_000,
         packets: Box::new(|| (9, 1)),
         packet_log: None,
@@ -297,12 +297,36 @@ fn with_a_token_nothing_is_said_without_it() {
 }
 
 #[test]
+fn two_runs_on_one_machine_have_cookies_of_their_own() {
+    let tokens = ["0123456789abcdef", "fedcba9876543210"];
+    let servers = tokens.map(|token| begin(&store(), Some(token)));
+    let cookies: Vec<_> = servers
+        .iter()
+        .zip(tokens)
+        .map(|(server, token)| {
+            let head = get(server, &format!("/?token={token}")).head;
+            let (_, cookie) = head.split_once("set-cookie: ").unwrap();
+            cookie.split(';').next().unwrap().to_owned()
+        })
+        .collect();
+    let names: Vec<_> = cookies.iter().map(|cookie| cookie.split_once('=').unwrap().0).collect();
+    assert_ne!(names[0], names[1], "a browser keeps both");
+    let headers = format!("Cookie: {}\r\n", cookies.join("; "));
+    for server in servers {
+        assert_eq!(get_with(server.address(), "/api/v1/state", &headers).status, 200);
+        let other = "Cookie: wirelens=0123456789abcdee\r\n";
+        assert_eq!(get_with(server.address(), "/api/v1/state", other).status, 401);
+        server.end();
+    }
+}
+
+#[test]
 fn beyond_this_machine_a_token_and_encryption_are_needed() {
     let refused = |token: Option<&str>, certificate| {
         let facts = Facts {
             version: "1",
             mode: Mode::Captures,
-            inputs: Vec::new(),
+            inputs: Box::new(Vec::new),
             now_ns: || 0,
             packets: Box::new(|| (0, 0)),
             packet_log: None,

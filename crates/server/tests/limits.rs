@@ -59,7 +59,7 @@ impl Served {
         let facts = Facts {
             version: "1",
             mode: Mode::Captures,
-            inputs: Vec::new(),
+            inputs: Box::new(Vec::new),
             now_ns: || 0,
             packets: Box::new(|| (0, 0)),
             packet_log: Some(Arc::<Packets>::clone(&packets)),

@@ -1,5 +1,5 @@
-//! A process of its own for what is changed on a device while a run acts: the run gives up the
-//! rights for it before its first packet, and the device is put back however the run ends.
+//! A process of its own for what a run has no rights for any more once it reads packets: it changes
+//! devices, and puts them back however the run ends, and opens interfaces that a reload adds.
 //!
 //! The run starts this program again and asks it by lines of JSON over a pair of sockets. The
 //! helper enters a jail of its own, carries out few orders, each of which it checks, and ends with
@@ -7,15 +7,16 @@
 //! is asked anything else, it puts back what was there.
 
 use std::fmt;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use capture::sys::descriptors;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,15 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// How often it is looked whether a helper has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// What was done by an order.
+#[derive(Debug, Default)]
+pub(crate) struct OrderOutcome {
+    /// What the run may want to know.
+    pub(crate) said: String,
+    /// What was opened for it.
+    pub(crate) opened: Option<OwnedFd>,
+}
+
 /// What a helper does.
 pub(crate) trait Chore: Sized {
     /// Its name among the arguments.
@@ -56,7 +66,7 @@ pub(crate) trait Chore: Sized {
     fn begin(&mut self) -> Result<String, String>;
 
     /// Carries out an order, once it is checked.
-    fn carry_out(&mut self, order: Self::Order) -> Result<(), String>;
+    fn carry_out(&mut self, order: Self::Order) -> Result<OrderOutcome, String>;
 
     /// Puts back what was there, and says what the run may want to know.
     fn end(&mut self) -> Result<String, String>;
@@ -93,7 +103,7 @@ impl fmt::Display for HelperError {
 #[derive(Debug)]
 pub(crate) struct Helper {
     child: Child,
-    stream: BufReader<UnixStream>,
+    stream: BufReader<OurEnd>,
 }
 
 impl Helper {
@@ -103,22 +113,24 @@ impl Helper {
     /// # Errors
     /// [`HelperError`]
     pub(crate) fn start<C: Chore>(
-        lock: &Lock,
+        lock: Option<&Lock>,
         task: &C::Task,
     ) -> Result<(Self, String), HelperError> {
         let starting = || -> io::Result<Self> {
             let (ours, theirs) = UnixStream::pair()?;
             ours.set_read_timeout(Some(ANSWERED_WITHIN))?;
             ours.set_write_timeout(Some(ANSWERED_WITHIN))?;
+            let held = lock.map(Lock::shared).transpose()?.map_or_else(Stdio::null, Stdio::from);
             let child = Command::new(OWN)
                 .arg0("wirelens")
                 .args([WORD, C::NAME])
                 .stdin(OwnedFd::from(theirs))
-                .stdout(lock.shared()?)
+                .stdout(held)
                 .stderr(Stdio::null())
                 // What is sent to us from a keyboard is not for it.
                 .process_group(0)
                 .spawn()?;
+            let ours = OurEnd { stream: ours, opened: None };
             Ok(Self { child, stream: BufReader::new(ours) })
         };
         let mut helper = starting().map_err(HelperError::Start)?;
@@ -132,6 +144,18 @@ impl Helper {
     /// [`HelperError`]
     pub(crate) fn ask<C: Chore>(&mut self, order: C::Order) -> Result<(), HelperError> {
         self.say(&Message::Do(order)).map(drop)
+    }
+
+    /// The same of an order by which something is opened.
+    ///
+    /// # Errors
+    /// [`HelperError`]
+    pub(crate) fn ask_to_open<C: Chore>(
+        &mut self,
+        order: C::Order,
+    ) -> Result<OrderOutcome, HelperError> {
+        let said = self.say(&Message::Do(order))?;
+        Ok(OrderOutcome { said, opened: self.stream.get_mut().opened.take() })
     }
 
     /// Has the device put back; what it says.
@@ -149,7 +173,7 @@ impl Helper {
 
     fn say(&mut self, message: &impl Serialize) -> Result<String, HelperError> {
         let mut saying = || -> io::Result<Option<Result<String, String>>> {
-            write(self.stream.get_mut(), message)?;
+            write(&mut self.stream.get_mut().stream, message, None)?;
             read(&mut self.stream, ANSWER_LEN_MAX)
         };
         match saying() {
@@ -159,13 +183,11 @@ impl Helper {
                 Err(HelperError::Start(error))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // What it may still do would be done behind the back of whoever reads this.
+                // What it may still do would be done behind the back of whoever reads this. In a
+                // jail no one may be ended: it ends when it finds our end closed.
                 let _ = self.child.kill();
-                let _ = self.child.wait();
-                let seconds = ANSWERED_WITHIN.as_secs();
-                Err(HelperError::Lost(format!(
-                    "it did not answer within {seconds} s, and was ended"
-                )))
+                let (seconds, how) = (ANSWERED_WITHIN.as_secs(), self.wait());
+                Err(HelperError::Lost(format!("it did not answer within {seconds} s: {how}")))
             }
             // Its end is closed, or it says what is no answer.
             Ok(None) | Err(_) => Err(HelperError::Lost(self.wait())),
@@ -174,7 +196,7 @@ impl Helper {
 
     /// Closes our end, upon which it puts the device back and ends; how it did.
     fn wait(&mut self) -> String {
-        let _ = self.stream.get_ref().shutdown(Shutdown::Both);
+        let _ = self.stream.get_ref().stream.shutdown(Shutdown::Both);
         for _ in 0..ANSWERED_WITHIN.as_millis() / LOOK_EVERY.as_millis() {
             match self.child.try_wait() {
                 Ok(None) => thread::sleep(LOOK_EVERY),
@@ -193,17 +215,41 @@ impl Drop for Helper {
     }
 }
 
-/// Sends a message, a line.
-fn write(stream: &mut UnixStream, message: &impl Serialize) -> io::Result<()> {
+/// Our end of the pair: answers, and what was opened.
+#[derive(Debug)]
+struct OurEnd {
+    stream: UnixStream,
+    /// What came last.
+    opened: Option<OwnedFd>,
+}
+
+impl Read for OurEnd {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let (count, opened) = descriptors::receive(self.stream.as_fd(), into)?;
+        self.opened = opened.or(self.opened.take());
+        Ok(count)
+    }
+}
+
+/// Sends a message, a line, and with it what was opened.
+fn write(
+    stream: &mut UnixStream,
+    message: &impl Serialize,
+    opened: Option<&OwnedFd>,
+) -> io::Result<()> {
     let line = serde_json::to_vec(message);
     let mut line = line.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     line.push(b'\n');
-    stream.write_all(&line)
+    let sent = match opened {
+        Some(opened) => descriptors::send(stream.as_fd(), &line, opened.as_fd())?,
+        None => 0,
+    };
+    stream.write_all(line.get(sent..).unwrap_or_default())
 }
 
 /// Takes the next; none if the other end is closed.
 fn read<T: DeserializeOwned>(
-    stream: &mut BufReader<UnixStream>,
+    stream: &mut BufReader<impl Read>,
     len_max: u64,
 ) -> io::Result<Option<T>> {
     let mut line = Vec::new();
@@ -225,7 +271,7 @@ pub(crate) fn serve<C: Chore>(stream: UnixStream) -> ExitCode {
     let mut chore = match C::prepare(task) {
         Ok(chore) => chore,
         Err(said) => {
-            let _ = write(stream.get_mut(), &Err::<String, _>(said));
+            let _ = write(stream.get_mut(), &Err::<String, _>(said), None);
             return ExitCode::FAILURE;
         }
     };
@@ -240,20 +286,23 @@ pub(crate) fn serve<C: Chore>(stream: UnixStream) -> ExitCode {
 /// Begins, and carries out what is asked; whether the device was put back.
 fn follow<C: Chore>(chore: &mut C, stream: &mut BufReader<UnixStream>) -> io::Result<bool> {
     let begun = chore.begin();
-    write(stream.get_mut(), &begun)?;
+    write(stream.get_mut(), &begun, None)?;
     if begun.is_err() {
         return Ok(false);
     }
     while let Some(message) = read::<Message<C::Order>>(stream, ORDER_LEN_MAX)? {
         match message {
             Message::Do(order) => {
-                let done = chore.carry_out(order).map(|()| String::new());
-                write(stream.get_mut(), &done)?;
+                let (done, opened) = match chore.carry_out(order) {
+                    Ok(OrderOutcome { said, opened }) => (Ok(said), opened),
+                    Err(said) => (Err(said), None),
+                };
+                write(stream.get_mut(), &done, opened.as_ref())?;
                 thread::sleep(PAUSE);
             }
             Message::End => {
                 let ended = chore.end();
-                let answered = write(stream.get_mut(), &ended);
+                let answered = write(stream.get_mut(), &ended, None);
                 if ended.is_ok() {
                     // Also if no one is there any more to hear it.
                     return Ok(true);
@@ -305,9 +354,12 @@ mod tests {
             Ok(String::from("begun"))
         }
 
-        fn carry_out(&mut self, order: u8) -> Result<(), String> {
+        fn carry_out(&mut self, order: u8) -> Result<OrderOutcome, String> {
             self.note(&order.to_string());
-            if order > 9 { Err(String::from("wanted: 0 to 9")) } else { Ok(()) }
+            // The ninth opens something.
+            let opened = (order == 9).then(|| io::pipe().unwrap().0.into());
+            let done = OrderOutcome { said: String::new(), opened };
+            if order > 9 { Err(String::from("wanted: 0 to 9")) } else { Ok(done) }
         }
 
         fn end(&mut self) -> Result<String, String> {
@@ -357,6 +409,24 @@ mod tests {
         let (done, answers) = serving("0\n{\"Do\":77}\n{\"Do\":8}\n");
         assert_eq!(done, ["begin", "77", "8", "end"]);
         assert_eq!(answers[1], r#"{"Err":"wanted: 0 to 9"}"#);
+    }
+
+    #[test]
+    fn what_is_opened_comes_with_its_answer() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let serving = thread::spawn(|| serve::<Noted>(theirs));
+        let mut ours = BufReader::new(OurEnd { stream: ours, opened: None });
+        let mut say = |line: &str| {
+            ours.get_mut().stream.write_all(line.as_bytes()).unwrap();
+            let answer: Result<String, String> = read(&mut ours, ANSWER_LEN_MAX).unwrap().unwrap();
+            (answer.is_ok(), ours.get_mut().opened.take().is_some())
+        };
+        assert_eq!(say("0\n"), (true, false));
+        let lines = ["{\"Do\":8}\n", "{\"Do\":9}\n", "{\"Do\":10}\n", "{\"Do\":9}\n"];
+        let answers = lines.map(&mut say);
+        assert_eq!(answers, [(true, false), (true, true), (false, false), (true, true)]);
+        drop(ours);
+        serving.join().unwrap();
     }
 
     #[test]

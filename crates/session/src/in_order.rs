@@ -53,6 +53,30 @@ impl InOrder {
         }
     }
 
+    /// Takes in another interface, which records call by this number. Captures have none.
+    pub fn add(&mut self, source: LiveSource, number: u16) {
+        match self {
+            Self::Interfaces(several) => several.get_mut().add(source, number),
+            Self::Distinct(all) => all.get_mut().add(source, number),
+            Self::Live(one) => {
+                let Some(one) = one.take() else { return };
+                let mut several = one.map(|one| LiveSeveral::new(vec![*one]));
+                several.get_mut().add(source, number);
+                *self = Self::Interfaces(several);
+            }
+            Self::One(_) | Self::Several(_) => {}
+        }
+    }
+
+    /// Lets an interface go, which is one of several: what came up to now is handed out.
+    pub fn let_go(&mut self, name: &str) {
+        match self {
+            Self::Interfaces(several) => several.get_mut().let_go(name),
+            Self::Distinct(all) => all.get_mut().let_go(name),
+            Self::One(_) | Self::Several(_) | Self::Live(_) => {}
+        }
+    }
+
     /// Outcome of the frames; those read past the count do not count.
     #[must_use]
     pub fn received(self) -> ReceiveOutcome {
@@ -73,9 +97,13 @@ impl InOrder {
             }
             Self::Interfaces(source) => {
                 let (merged, mut unused) = source.into_inner();
+                let mut received = ReceiveOutcome::default();
+                for report in merged.released() {
+                    received.report.merge(report);
+                    received.damages.extend(report.damage.clone());
+                }
                 let (sources, waiting) = merged.into_sources();
                 unused.merge(&waiting);
-                let mut received = ReceiveOutcome::default();
                 for source in sources {
                     let ReceiveOutcome { report, damages } = ReceiveOutcome::of_live([source]);
                     received.report.merge(&report);

@@ -29,6 +29,7 @@ mod indicated;
 pub mod input;
 pub mod l4s;
 pub mod latency;
+mod live_interfaces;
 #[cfg(all(target_os = "linux", feature = "tap"))]
 mod lock;
 mod names_read;
@@ -62,9 +63,9 @@ pub use packet::{duration, when};
 
 pub use host::{Environment, Host};
 
-/// Is the helper of a run that acts, if the arguments of this process are those of one: it changes
-/// a device in place of the run, and puts it back when the run ends. `stdin` is its end of a pair
-/// of sockets.
+/// Is the helper of a run, if the arguments of this process are those of one: it opens interfaces
+/// in place of the run, or changes a device, and puts it back when the run ends. `stdin` is its end
+/// of a pair of sockets.
 #[cfg(all(target_os = "linux", feature = "tap"))]
 #[must_use]
 pub fn serve_as_helper(
@@ -72,7 +73,9 @@ pub fn serve_as_helper(
     stdin: impl std::os::fd::AsFd,
 ) -> Option<std::process::ExitCode> {
     let [_, word, chore] = words else { return None };
-    let serve = cca::act::helper_of(chore).or_else(|| l4s::helper_of(chore));
+    let serve = cca::act::helper_of(chore)
+        .or_else(|| l4s::helper_of(chore))
+        .or_else(|| run::helper_of(chore));
     let serve = serve.filter(|_| word == device_keeper::WORD)?;
     jail::ignore_ends();
     let stream = stdin.as_fd().try_clone_to_owned();

@@ -29,6 +29,7 @@ use packet::dissect::DissectOptions;
 use packet::{HashSeed, LinkType, Span};
 
 pub use crate::in_order::InOrder;
+pub use crate::live_interfaces::LiveInterfaces;
 
 /// Bytes kept of frames from an interface: headers with options and extensions, in a tunnel or two.
 const HEADERS_KEPT_LEN: u32 = 256;
@@ -220,6 +221,8 @@ pub struct Inputs {
     pub thread_count: usize,
     /// The interface to listen on instead of captures.
     pub interface: Option<Interface>,
+    /// The interfaces that are listened on now, once the run has begun.
+    pub live: LiveInterfaces,
     /// Frames to stop after.
     pub count: Option<u64>,
     /// Leave out packets that are like one of so long before them; nothing keeps all.
@@ -270,9 +273,20 @@ impl Inputs {
                 path.file_name().unwrap_or_default().to_string_lossy().into_owned()
             }
         };
+        let open = self.live.open_names();
         match &self.interface {
+            Some(_) if !open.is_empty() => open,
             Some(interface) => interface.names.clone(),
             None => self.resolved.inputs.iter().map(name).collect(),
+        }
+    }
+
+    /// The same whenever it is asked: a reload changes interfaces.
+    pub fn naming(&self) -> impl Fn() -> Vec<String> + Send + Sync + use<> {
+        let (names, live) = (self.names(), self.live.clone());
+        move || {
+            let open = live.open_names();
+            if open.is_empty() { names.clone() } else { open }
         }
     }
 
@@ -314,6 +328,7 @@ impl Inputs {
             resolved,
             options,
             interface: request.interface.clone(),
+            live: LiveInterfaces::default(),
             thread_count: request.thread_count.unwrap_or(thread_count).max(1),
             count: request.count,
             drop_duplicates: request.drop_duplicates,
@@ -356,14 +371,18 @@ impl Inputs {
         let socket_count = if self.needs_order() || !is_one { 1 } else { socket_count };
         let socket_count = u16::try_from(socket_count.max(1)).unwrap_or(u16::MAX);
         let options = LiveOptions { socket_count, ..options.clone() };
-        // Nothing behind what is looked at is kept.
-        let kept_len = HEADERS_KEPT_LEN.saturating_add(needs.payload_len_max());
-        let read = ReadOptions { snaplen: snaplen.min(kept_len), ..self.options.clone() };
+        let read = self.live_reading(needs);
         let mut opened = Vec::new();
         for name in names {
             opened.extend(live::open(name, &options, &read)?);
         }
         Ok(if is_one { OpenSources::Live(opened) } else { OpenSources::Several(opened) })
+    }
+
+    /// How interfaces are read: nothing that follows what is needed is kept.
+    pub(crate) fn live_reading(&self, needs: Needs) -> ReadOptions {
+        let kept_len = HEADERS_KEPT_LEN.saturating_add(needs.payload_len_max());
+        ReadOptions { snaplen: self.options.snaplen.min(kept_len), ..self.options.clone() }
     }
 
     /// Runs one stage over everything, in any order, on all threads.

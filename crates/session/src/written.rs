@@ -116,7 +116,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         'T' => 40,
         _ => 0,
     };
-    let number = if shift > 0 { text.trim_end_matches(letter) } else { text };
+    let number = if shift > 0 { text.strip_suffix(letter).unwrap_or(text) } else { text };
     let number: f64 = number.replace('_', "").parse().map_err(|_| WANTED)?;
     let bytes = number * f64::from(1_u32 << (shift / 2)) * f64::from(1_u32 << (shift / 2));
     if !(1.0..=1e18).contains(&bytes) {
@@ -197,7 +197,7 @@ mod tests {
         {
             assert_eq!(parse_bytes(text), Ok(wanted), "{text}");
         }
-        for text in ["", "G", "-1", "0", "1X", "nan", "1e30"] {
+        for text in ["", "G", "-1", "0", "1X", "1GG", "nan", "1e30"] {
             assert!(parse_bytes(text).unwrap_err().contains("1.5G"), "{text}");
         }
     }

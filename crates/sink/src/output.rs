@@ -156,7 +156,7 @@ impl OutputFile {
 
     /// From here on rows grow in it that [`recover`](crate::recover()) understands: where a write
     /// fails they are kept under the partial name.
-    pub(crate) fn holds_rows(&mut self) {
+    pub fn holds_rows(&mut self) {
         self.holds_rows = true;
     }
 
@@ -237,6 +237,7 @@ impl OutputFile {
         }
         let mut next = Self::at(&self.path, file, Place::Partial { partial, target, existing });
         next.piece_count = self.piece_count + 1;
+        next.holds_rows = self.holds_rows;
         Ok((next, piece))
     }
 
@@ -468,7 +469,9 @@ fn name_new(partial: &Path, target: &Path) -> io::Result<()> {
 
 /// Gives a file its name, or that name with the first free number from `number` on.
 fn name_free(partial: &Path, target: &Path, number: u32) -> io::Result<PathBuf> {
-    let numbers = (number.max(1)..=PIECES_MAX).map(|number| numbered(target, number));
+    // A run that rotates every minute has had as many pieces after two years, and they were moved.
+    let first = number.max(1);
+    let numbers = (first..=first.saturating_add(PIECES_MAX)).map(|number| numbered(target, number));
     for name in iter::once(target.to_owned()).chain(numbers) {
         match name_new(partial, &name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -560,6 +563,26 @@ mod tests {
         output.holds_rows();
         let said = output.write_all(b"x").unwrap_err().to_string();
         assert!(said.contains("the incomplete file was removed") && !partial.exists(), "{said}");
+    }
+
+    #[test]
+    fn a_piece_that_follows_holds_rows_as_the_one_before() {
+        let home = tempfile::tempdir().unwrap();
+        let mut output =
+            OutputFile::create(&home.path().join("eve.json"), Existing::Refuse).unwrap();
+        output.holds_rows();
+        output.write_all(b"{}\n").unwrap();
+        assert!(output.reopen().unwrap().0.holds_rows);
+    }
+
+    #[test]
+    fn a_piece_after_a_million_others_gets_a_name() {
+        let home = tempfile::tempdir().unwrap();
+        let (partial, target) = (home.path().join("a.csv.partial"), home.path().join("a.csv"));
+        fs::write(&partial, "new").unwrap();
+        fs::write(&target, "first").unwrap();
+        let name = name_free(&partial, &target, PIECES_MAX + 1).unwrap();
+        assert_eq!(name, home.path().join(format!("a-{}.csv", PIECES_MAX + 1)));
     }
 
     #[test]

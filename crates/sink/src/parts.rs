@@ -126,8 +126,7 @@ impl Parts {
     ) -> Result<Self, WriteError> {
         let time = time_column(schema);
         if time.is_none() {
-            let message = "its rows have no time; leave the partition out";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message).into());
+            return Err(no_time("its rows have no time; leave the partition out"));
         }
         make_folder(folder)?;
         Ok(Self {
@@ -241,16 +240,22 @@ impl Parts {
         self.open.iter_mut().try_for_each(|part| part.writer.flush_held())
     }
 
-    /// Gives all parts their names; what comes begins new ones.
+    /// Gives all parts their names, also where one cannot get its own; what comes begins new ones.
     ///
     /// # Errors
-    /// [`WriteError`]
+    /// [`WriteError`], the first of them.
     pub fn finish_open(&mut self) -> Result<(), WriteError> {
+        let mut all = Ok(());
         while let Some(part) = self.open.pop() {
-            self.end(part)?;
+            let ended = self.end(part);
+            all = all.and(ended);
         }
-        Ok(())
+        all
     }
+}
+
+fn no_time(message: &str) -> WriteError {
+    io::Error::new(io::ErrorKind::InvalidInput, message).into()
 }
 
 fn make_folder(folder: &Path) -> Result<(), WriteError> {
@@ -323,16 +328,22 @@ impl Files {
     /// are free.
     ///
     /// # Errors
-    /// [`WriteError`]
+    /// [`WriteError`], also where files are to end by time and rows have none.
     pub fn create(
         format: Format,
         schema: Schema,
         file: OutputFile,
         rotation: Rotation,
     ) -> Result<Self, WriteError> {
+        let time = time_column(schema);
+        if time.is_none() && rotation.period_ns.is_some() {
+            return Err(no_time(
+                "its rows have no time; leave rotate-time out, or rotate by bytes",
+            ));
+        }
         let writer = Some(Writer::to_file(format, schema, file)?);
         let (turn, looks_at_size) = (Turn::new(rotation), rotation.size_bytes.is_some());
-        Ok(Self { writer, turn, looks_at_size, time: time_column(schema), finished: 0 })
+        Ok(Self { writer, turn, looks_at_size, time, finished: 0 })
     }
 
     /// Files that have their names.
@@ -518,6 +529,33 @@ mod tests {
         }
         parts.finish_open().unwrap();
         assert_eq!(files(home.path()).len(), 20);
+    }
+
+    #[test]
+    fn a_part_that_cannot_get_its_name_takes_no_other_with_it() {
+        let home = tempfile::tempdir().unwrap();
+        let mut parts =
+            Parts::create(home.path(), Format::Csv, SCHEMA, Partition::Hour, None).unwrap();
+        parts.write(&rows([HOUR, 2 * HOUR])).unwrap();
+        let gone = "date=1970-01-01/hour=02/part-00000.csv.partial";
+        fs::remove_file(home.path().join(gone)).unwrap();
+        assert!(parts.finish_open().unwrap_err().to_string().contains("is gone"));
+        drop(parts);
+        assert_eq!(files(home.path()), ["date=1970-01-01/hour=01/part-00000.csv"]);
+    }
+
+    #[test]
+    fn rows_without_a_time_are_not_rotated_by_time() {
+        const TIMELESS: Schema = &[Field::new("number", Kind::U64, "A number.")];
+        let home = tempfile::tempdir().unwrap();
+        let begin = |rotation| {
+            let file = OutputFile::create(&home.path().join("rows.csv"), Existing::Refuse).unwrap();
+            Files::create(Format::Csv, TIMELESS, file, rotation).map(drop)
+        };
+        let by_time = Rotation { size_bytes: None, period_ns: Some(100) };
+        assert!(begin(by_time).unwrap_err().to_string().contains("leave rotate-time out"));
+        begin(Rotation { size_bytes: Some(100), period_ns: None }).unwrap();
+        assert_eq!(files(home.path()), [""; 0]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::error::Error;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use arrow_ipc::reader::StreamReader;
@@ -24,6 +25,10 @@ const ARROW_MAGIC: &[u8; 8] = b"ARROW1\0\0";
 
 /// Arrow's own alignment is 8; writers that align buffers to cache lines pad the magic to them.
 const ARROW_PADDED_LEN_MAX: usize = 64;
+
+/// Begins a log of Zeek: lines without quotes, of which those with `#` are no rows. It is called
+/// CSV, whose tab-separated kind it is.
+const ZEEK_HEAD: &[u8] = b"#separator";
 
 const BUFFER_LEN_BYTES: usize = 1 << 20;
 
@@ -94,8 +99,7 @@ pub fn recover(
 pub(crate) fn has_row(partial: &Path) -> bool {
     let Ok(source) = Source::open(partial) else { return false };
     match source.format {
-        Format::Csv => source.has_lines(2),
-        Format::Jsonl => source.has_lines(1),
+        Format::Csv | Format::Jsonl => source.has_line(),
         Format::Parquet => matches!(footer::read_back(&source.file), Ok(Some(_))),
         Format::Arrow => source.has_batch(),
     }
@@ -108,6 +112,7 @@ struct Source<'a> {
     /// When it was opened: it may still grow.
     size_bytes: u64,
     format: Format,
+    is_zeek: bool,
     /// Where an Arrow stream begins in it.
     stream_start: u64,
 }
@@ -134,7 +139,8 @@ impl<'a> Source<'a> {
             [b'{', ..] => (Format::Jsonl, 0),
             _ => (Format::Csv, 0),
         };
-        Ok(Self { path, file, size_bytes: metadata.len(), format, stream_start })
+        let is_zeek = head.starts_with(ZEEK_HEAD);
+        Ok(Self { path, file, size_bytes: metadata.len(), format, is_zeek, stream_start })
     }
 
     fn refused(&self, source: io::Error) -> RecoverError {
@@ -163,31 +169,39 @@ impl<'a> Source<'a> {
 
     /// Rows kept and where the last one ends, as the other two say it.
     fn lines(&self, output: &mut OutputFile) -> Result<(u64, u64), RecoverError> {
-        let has_header = self.format == Format::Csv;
-        let (mut at, mut line_count, mut end) = (0, 0_u64, 0);
-        let mut is_quoted = false;
+        let mut line_end = self.line_end();
+        let (mut at, mut row_count, mut end) = (0, 0_u64, 0);
         for byte in self.reader(0)?.take(self.size_bytes).bytes() {
             at += 1;
-            match byte.map_err(|error| self.refused(error))? {
-                // In CSV a quote inside a quoted value is doubled, which turns this twice.
-                b'"' if has_header => is_quoted = !is_quoted,
-                b'\n' if !is_quoted => (line_count, end) = (line_count + 1, at),
-                _ => {}
+            if let Some(is_row) = line_end(byte.map_err(|error| self.refused(error))?) {
+                (row_count, end) = (row_count + u64::from(is_row), at);
             }
         }
         self.copy(end, output)?;
-        Ok((line_count.saturating_sub(u64::from(has_header)), end))
+        Ok((row_count, end))
     }
 
-    fn has_lines(&self, count: usize) -> bool {
-        let has_header = self.format == Format::Csv;
+    fn has_line(&self) -> bool {
         let Ok(reader) = self.reader(0) else { return false };
-        let mut is_quoted = false;
-        let ends = reader.bytes().map_while(Result::ok).filter(|byte| {
-            is_quoted ^= has_header && *byte == b'"';
-            *byte == b'\n' && !is_quoted
-        });
-        ends.take(count).count() == count
+        let mut line_end = self.line_end();
+        reader.bytes().map_while(Result::ok).any(|byte| line_end(byte) == Some(true))
+    }
+
+    /// Of the bytes of a text, one after the other: whether one ends a line, and that is a row.
+    fn line_end(&self) -> impl FnMut(u8) -> Option<bool> + use<> {
+        let (is_csv, is_zeek) = (self.format == Format::Csv && !self.is_zeek, self.is_zeek);
+        let (mut is_header, mut is_quoted, mut first) = (is_csv, false, None);
+        move |byte| {
+            // In CSV a quote inside a quoted value is doubled, which turns this twice.
+            is_quoted ^= is_csv && byte == b'"';
+            let begins_with = *first.get_or_insert(byte);
+            if byte != b'\n' || is_quoted {
+                return None;
+            }
+            first = None;
+            let is_head = mem::take(&mut is_header) || is_zeek && begins_with == b'#';
+            Some(!is_head)
+        }
     }
 
     fn has_batch(&self) -> bool {

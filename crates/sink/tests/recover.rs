@@ -295,3 +295,20 @@ fn a_damaged_arrow_file_gives_the_rows_before_the_damage_or_an_error() {
 fn a_damaged_parquet_file_does_too() {
     each_word_of_a_damaged_file(Format::Parquet);
 }
+
+#[test]
+fn lines_of_a_zeek_log_have_no_quotes_and_its_header_is_no_row() {
+    let folder = folder("zeek");
+    let (partial, target) = (folder.join("ssl.log.partial"), folder.join("ssl.log"));
+    let head = "#separator \\x09\n#path\tssl\n#fields\tts\tserver_name\n#types\ttime\tstring\n";
+    // What a client sends as a server's name may be a quotation mark.
+    let lines = "1.0\ta\"b\n2.0\tc\n";
+    fs::write(&partial, format!("{head}{lines}3.0\ttorn")).unwrap();
+    let saved = recover(&partial, &target, Existing::Refuse).unwrap();
+    assert_eq!((saved.row_count, saved.cut_bytes), (2, 8));
+    assert_eq!(fs::read_to_string(&target).unwrap(), format!("{head}{lines}"));
+    fs::write(&partial, head).unwrap();
+    let error = recover(&partial, &target, Existing::Replace).unwrap_err();
+    assert!(matches!(error, RecoverError::NoRows(_)), "{error}");
+    fs::remove_dir_all(&folder).unwrap();
+}

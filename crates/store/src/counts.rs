@@ -32,7 +32,7 @@ pub struct Count {
     pub name: &'static str,
     /// One sentence on what is counted.
     pub about: &'static str,
-    /// Text of the alert.
+    /// Counter, gauge or histogram.
     pub kind: CountKind,
     /// Name and value of each label.
     pub labels: Vec<(&'static str, String)>,

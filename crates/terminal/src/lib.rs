@@ -24,5 +24,5 @@ mod tests;
 pub use first::First;
 pub use messages::Messages;
 pub use text::Glyphs;
-pub use view::{Facts, PacketCounts, run};
+pub use view::{Facts, InputNames, PacketCounts, run};
 pub use width::width;

@@ -37,12 +37,15 @@ const REFRESH_SHARE: u32 = 10;
 /// Packets so far: received, and lost before they were read.
 pub type PacketCounts = Box<dyn Fn() -> (u64, u64) + Send>;
 
+/// Captures, or the interfaces that are listened on now.
+pub type InputNames = Box<dyn Fn() -> Vec<String> + Send>;
+
 /// What there is to say of a run as a whole, and of the terminal.
 pub struct Facts {
     /// What runs, such as `wirelens run`.
     pub title: String,
     /// Captures or interfaces.
-    pub inputs: Vec<String>,
+    pub inputs: InputNames,
     /// As the source counts them.
     pub packets: PacketCounts,
     /// The front door's output to the terminal, again for each who writes to it.

@@ -143,7 +143,7 @@ pub(crate) fn worker_rows(bytes: &[u8]) {
     let (mut rows, mut taken) = (StageRows::new(Arc::clone(&CASCADE), 8), vec![0; stage_count]);
     for _ in 0..8 {
         let (choice, number_count) = (input.u8(), input.u8());
-        let numbers: Vec<_> = (0..number_count).map(|_| f64::from_bits(input.u64())).collect();
+        let numbers: Vec<_> = (0..number_count).map(|_| f32::from_bits(input.u32())).collect();
         let len = usize::from(input.u16());
         let stage = usize::from(choice & 3);
         let has_evidence = choice & 4 != 0;

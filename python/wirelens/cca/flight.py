@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wirelens import _wirelens
-from wirelens.cca.slots import FLOWS_MAX, FlowWay, SlotFlow, Windows, read_slots
+from wirelens.cca.slots import FLOWS_MAX, FlowWay, SlotFlow, Windows, read_slots, shaped
 from wirelens.questions import Duration, Source, _duration
 
 if TYPE_CHECKING:
@@ -132,4 +132,4 @@ def flight_windows(
         flow.slots, list(starts), slots, row_slots, list(inputs)
     )
     shape = (len(missing), slots, len(inputs))
-    return Windows(tuple(inputs), memoryview(values).cast("f", shape), tuple(missing))
+    return Windows(tuple(inputs), shaped(values, shape), tuple(missing))

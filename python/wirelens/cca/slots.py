@@ -91,10 +91,17 @@ class Windows:
 
     inputs: tuple[str, ...]
     values: "memoryview[float]"
-    """Windows × slots × inputs, 32-bit floats: ``numpy.asarray(windows.values)``."""
+    """Windows × slots × inputs, 32-bit floats: ``numpy.asarray(windows.values)``; of no
+    windows, in one dimension."""
     missing: tuple[str | None, ...]
     """Of each window what is missing, if anything is: ``ingress`` or ``egress``, where nothing
     was seen at that tap, or ``apart``, where both saw other connections. It is all zeros then."""
+
+
+def shaped(values: bytes, shape: tuple[int, ...]) -> "memoryview[float]":
+    """Windows × slots × inputs; of no windows, in one dimension: a view has no other of nothing."""
+    view = memoryview(values)
+    return view.cast("f", shape) if values else view.cast("f")
 
 
 def inputs() -> list[str]:
@@ -222,4 +229,4 @@ def windows(
     taps = (ingress.slots, egress.slots)
     values, missing = _wirelens.slot_windows(taps, list(starts), slots, asked)
     shape = (len(missing), slots, len(asked["inputs"]))
-    return Windows(tuple(inputs), memoryview(values).cast("f", shape), tuple(missing))
+    return Windows(tuple(inputs), shaped(values, shape), tuple(missing))

@@ -162,9 +162,16 @@ def read_table(path: str | os.PathLike[str]) -> list[dict[str, str]]:
 
 
 def _read_parquet(place: Path) -> list[dict[str, str]]:
+    arrow = compat.need("pyarrow", "a Parquet file of labels")
     parquet = compat.need("pyarrow.parquet", "a Parquet file of labels")
     try:
-        rows: list[dict[str, Any]] = parquet.read_table(place).to_pylist()
+        table = parquet.read_table(place)
+        for at, column in enumerate(table.schema):
+            if arrow.types.is_timestamp(column.type):
+                # Times are whole numbers, in the unit that names of columns have.
+                times = table.column(at).cast(arrow.timestamp("ns", column.type.tz))
+                table = table.set_column(at, column.name, times.cast(arrow.int64()))
+        rows: list[dict[str, Any]] = table.to_pylist()
     except (ValueError, OSError) as error:
         # Arrow's own errors are of these kinds.
         raise OptionError(f"{place}: {error}; wanted: a Parquet file, one flow per row") from error

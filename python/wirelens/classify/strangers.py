@@ -81,7 +81,9 @@ def _interval(families: Array, hit: Array, out_of: Array) -> Interval | None:
     totals = numpy.bincount(index, weights=out_of.astype(float))
     dice = numpy.random.default_rng(1)
     draws = dice.multinomial(len(hits), numpy.full(len(hits), 1 / len(hits)), size=_DRAWS)
-    shares = (draws @ hits) / numpy.maximum(draws @ totals, 1e-9)
+    # A draw in which none of the flows are says nothing of them.
+    draws = draws[draws @ totals > 0]
+    shares = (draws @ hits) / (draws @ totals)
     low, high = numpy.percentile(shares, [2.5, 97.5])
     return Interval(float(hits.sum() / totals.sum()), float(low), float(high))
 

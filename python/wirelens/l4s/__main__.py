@@ -74,7 +74,7 @@ def _predictors(asked: argparse.Namespace, progress: Progress) -> Callable[[], N
     from wirelens.l4s import arguments as typed
     from wirelens.l4s import predicted
     from wirelens.l4s.choices import NETWORKS
-    from wirelens.l4s.rhythm import Row
+    from wirelens.l4s.rhythm import Row, rows_in
 
     if any(name.startswith(NETWORKS) for name in asked.predictors):
         # What is not installed is said before work begins.
@@ -84,7 +84,7 @@ def _predictors(asked: argparse.Namespace, progress: Progress) -> Callable[[], N
         written.check(asked.output)
         known: list[Row] = []
         if asked.rows is not None and asked.rows.exists():
-            known = [Row.read(line) for line in asked.rows.read_text().splitlines()]
+            known = rows_in(asked.rows)
 
         def keep(row: Row) -> None:
             if asked.rows is not None:

@@ -1,5 +1,6 @@
 """Predictors compared on traces, in the rhythm of `rhythm.Rhythm`."""
 
+import hashlib
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -54,12 +55,13 @@ def compare(
 ) -> list[Row]:
     """Rows of all that is asked. Those that are `known` are not made again, each that is made is
     handed to `keep`."""
-    there = {row.key(): row for row in known}
+    there = {(row.key(), row.asked): row for row in known}
     latency = "one-way" if request.one_way else "ack"
     rows: list[Row] = []
     for path in request.traces:
         packets = read_packets(path, sender=request.sender, one_way=request.one_way)
         window = request.window or window_of(packets)
+        content = hashlib.sha256(packets.records.tobytes()).hexdigest()[:16]
         materials: dict[float, Material] = {}
         for name in request.predictors:
             alpha = 1.0 if name.endswith(MSE) else 10.0
@@ -68,8 +70,10 @@ def compare(
                 for rhythm in request.rhythms:
                     every_s = rhythm.every_s if rhythm.tuned_s else 0.0
                     key = (packets.name, latency, name, seed, request.batching.packets, every_s)
-                    if key in there:
-                        rows.append(there[key])
+                    asked = _asked(request, rhythm, window, content)
+                    row = there.get((key, asked)) or there.get((key, ""))
+                    if row is not None:
+                        rows.append(row)
                         continue
                     shown(f"{packets.name}: {name}, seed {seed}")
                     if alpha not in materials:
@@ -82,11 +86,20 @@ def compare(
                     tested = follow(fitted, material, rhythm, seed)
                     made = row_of(
                         name, material, rhythm, tested, seed=seed, latency=latency,
-                        batch=request.batching.packets,
+                        batch=request.batching.packets, asked=asked,
                     )  # fmt: skip
                     keep(made)
                     rows.append(made)
     return rows
+
+
+def _asked(request: Request, rhythm: Rhythm, window: int, content: str) -> str:
+    """What a row depends on besides its key: other rows of the same names are no answer."""
+    return (
+        f"packets {content}, trained on {rhythm.trained_s:g} s, watched {rhythm.watched_s:g} s, "
+        f"tuned on {rhythm.tuned_s:g} s every {rhythm.every_s:g} s, window {window}, "
+        f"{request.steps} steps, batches of {request.batching.span_ms:g} ms"
+    )
 
 
 def _is_drawn(name: str) -> bool:

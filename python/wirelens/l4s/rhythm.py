@@ -4,6 +4,7 @@ tested five minutes at a time, fine-tuned before each on the last minute.
 
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy
@@ -52,6 +53,8 @@ class Row:
     root_mean_square_ms: float
     train_cpu_s: float
     tune_cpu_s: float
+    asked: str = ""
+    """All else that was asked, and of which packets; rows of before have none."""
 
     @classmethod
     def read(cls, line: str) -> Self:
@@ -73,6 +76,26 @@ class Row:
     def key(self) -> tuple[Any, ...]:
         """What was asked."""
         return (self.trace, self.latency, self.predictor, self.seed, self.batch, self.tuned_every_s)
+
+
+def rows_in(path: Path) -> list[Row]:
+    """The rows of a file, one a line as `Row.text` writes them.
+
+    Raises
+    ------
+    OptionError
+        If a line is none.
+    """
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            rows.append(Row.read(line))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise OptionError(
+                f"{path}: line {number}: {error}; wanted: a row of such a comparison; remove the "
+                "line, or name another file"
+            ) from error
+    return rows
 
 
 @dataclass(frozen=True)
@@ -128,7 +151,7 @@ def follow(fitted: FittedPredictor, material: Material, rhythm: Rhythm, seed: in
 
 def row_of(
     predictor: str, material: Material, rhythm: Rhythm, tested: PredictionRun, *,
-    seed: int, latency: str, batch: int,
+    seed: int, latency: str, batch: int, asked: str = "",
 ) -> Row:  # fmt: skip
     """What a test came to."""
     latency_ms = material.packets.latency_ms
@@ -155,4 +178,5 @@ def row_of(
         float((error**2).mean() ** 0.5),
         tested.train_cpu_s,
         tested.tune_cpu_s,
+        asked,
     )

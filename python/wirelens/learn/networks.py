@@ -91,6 +91,9 @@ class Schedule:
         for name in ("epochs", "batch_rows", "learning_rate", "patience"):
             if not getattr(self, name) > 0:
                 raise OptionError(f"{name}: {getattr(self, name)}; wanted: more than 0")
+        if self.batch_rows == 1:
+            # Batch normalisation has nothing to go by in one row, so none would be trained on.
+            raise OptionError("batch_rows: 1; wanted: 2 or more")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from wirelens import _wirelens
+from wirelens.errors import OptionError
 from wirelens.found import readable_captures
 from wirelens.questions import Path, Source, _inputs
 from wirelens.results import warn_of
@@ -51,10 +52,22 @@ class PacketModel:
             Snapshots, rows × columns, 32-bit floats end to end: whatever has a buffer.
         by_flow
             Whether the flow forest is used, or the packet forest.
+
+        Raises
+        ------
+        OptionError
+            If values are not 32-bit floats, or not whole rows.
         """
-        scores = self._forests.score(bytes(memoryview(values).cast("B")), by_flow)
-        rows = len(scores) // (8 * len(self.classes))
-        return memoryview(scores).cast("d", shape=[rows, len(self.classes)])
+        given = memoryview(values)
+        if given.format not in ("f", "B", "b", "c"):
+            raise OptionError(
+                f"values: of format {given.format!r}; wanted: 32-bit floats, 'f', or their bytes; "
+                "convert them, such as with .astype('float32') of NumPy"
+            )
+        scores = memoryview(self._forests.score(given.tobytes(), by_flow))
+        # A view of no rows cannot be given two dimensions.
+        shape = [len(scores) // 8 // len(self.classes), len(self.classes)]
+        return scores.cast("d", shape) if len(scores) else scores.cast("d")
 
 
 class JudgedBatch:

@@ -148,7 +148,14 @@ def _listed(place: Path) -> Iterator[Capture]:
     on_disk = {str(path.relative_to(place)): path for path in place.rglob("*") if path.is_file()}
     by_name = {path.name: path for path in on_disk.values()}
     with (place / _MANIFEST).open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines, delimiter="\t"):
+        rows = csv.DictReader(lines, delimiter="\t")
+        seen = rows.fieldnames or ()
+        if not {"file", "label"} <= set(seen):
+            raise OptionError(
+                f"{place / _MANIFEST}: it has the columns {', '.join(seen) or 'none'}; wanted: file "
+                "and label, tabs between them, and a line of names first"
+            )
+        for row in rows:
             path = on_disk.get(row["file"]) or by_name.get(Path(row["file"]).name)
             if path is None:
                 raise OptionError(f"{place / _MANIFEST}: {row['file']}: no such file below")

@@ -16,7 +16,7 @@ from wirelens.ray.parts import Folder, Rows
 from wirelens.ray.planning import Division
 from wirelens.ray.running import Cluster, Progress
 from wirelens.ray.sets import CaptureSet, Paths, sets_of
-from wirelens.ray.tasks import Report, Task, model_hash
+from wirelens.ray.tasks import Report, Task, model_id
 from wirelens.shipped import is_name
 
 _RETRIES = 3
@@ -59,7 +59,7 @@ def ask(
             raise OptionError("egress: of one sensor; ask about each sensor for itself")
         sets = [sets[0].with_egress(asked["egress"])]
     shareable = planning.has_shares(question, sets[0], asked)
-    model_sha256 = model_hash(asked.get("model"))
+    asked_model = model_id(asked.get("model"))
     output = own.get("output")
     folder = Folder(
         None if output is None else Path(output),
@@ -86,12 +86,12 @@ def ask(
             shares=own.get("shares") or folder.kept("shares"),
             threads=own.get("threads"),
         )
-        folder.begin(_about(question, asked, sets, model_sha256), _chosen(asked, division))
+        folder.begin(_about(question, asked, sets, asked_model), _chosen(asked, division))
         if question == "top" and by_capture:
             reports = _totals(asked, sets, division, folder, cluster)
         else:
             planned = planning.tasks_of(question, asked, sets, division, folder)
-            tasks = [replace(task, model_sha256=model_sha256) for task in planned]
+            tasks = [replace(task, model_id=asked_model) for task in planned]
             reports = _run(tasks, cluster)
         return Rows(folder.path, reports, [line for one in sets for line in one.refused])
 
@@ -109,7 +109,7 @@ def _make_absolute(asked: dict[str, Any]) -> None:
 
 
 def _about(
-    question: str, asked: Mapping[str, Any], sets: list[CaptureSet], model_sha256: str | None
+    question: str, asked: Mapping[str, Any], sets: list[CaptureSet], asked_model: str | None
 ) -> dict[str, Any]:
     """What has to be the same where a run is resumed."""
     arguments = {name: value for name, value in asked.items() if name != "seed"}
@@ -121,8 +121,15 @@ def _about(
     # Only where there are such: runs of before can still be resumed.
     if egress := [asdict(capture) for one in sets for capture in one.egress]:
         about["egress captures"] = egress
-    if model_sha256 is not None:
-        about["model"] = model_sha256
+    # A folder, and the list of its captures, name the captures of rows differently.
+    if named := {
+        one.sensor or "": one.source
+        for one in sets
+        if [one.source] != [capture.path for capture in one.captures]
+    }:
+        about["names of captures"] = named
+    if asked_model is not None:
+        about["model"] = asked_model
     return about
 
 

@@ -55,10 +55,23 @@ class Rows:
 
     def to_arrow(self) -> Any:
         """One `pyarrow.Table`."""
+        arrow = compat.need("pyarrow", _WANTED_BY)
         dataset = compat.need("pyarrow.dataset", _WANTED_BY)
         files = [str(path) for path in self.files]
-        arguments = {"partitioning": "hive", "partition_base_dir": str(self.folder)}
-        return dataset.dataset(files, format="parquet", **arguments).to_table()
+        schema, partitioning = _schema_of(files), None
+        if any(report.sensor is not None for report in self.tasks):
+            # Names are text, also those that look like numbers.
+            sensor = arrow.schema([("sensor", arrow.string())])
+            partitioning = dataset.partitioning(sensor, flavor="hive")
+            schema = arrow.unify_schemas([schema, sensor])
+        read = dataset.dataset(
+            files,
+            schema=schema,
+            format="parquet",
+            partitioning=partitioning,
+            partition_base_dir=str(self.folder),
+        )
+        return read.to_table()
 
     def to_pandas(self) -> Any:
         """One `pandas.DataFrame`."""
@@ -76,10 +89,23 @@ class Rows:
         )
 
 
+def _schema_of(files: Sequence[str]) -> Any:
+    """The columns of all files: those of a folder name captures, and those of one capture do not."""
+    arrow = compat.need("pyarrow", _WANTED_BY)
+    parquet = compat.need("pyarrow.parquet", _WANTED_BY)
+    schemas = [parquet.read_schema(file) for file in files]
+    whole = arrow.unify_schemas(schemas)
+    for at, field in enumerate(whole):
+        if not all(field.name in schema.names for schema in schemas):
+            whole = whole.set(at, field.with_nullable(True))
+    return whole
+
+
 class Folder:
     """The folder in which a run puts its rows."""
 
     def __init__(self, output: Path | None, resume: bool, overwrite: bool) -> None:
+        self._replaces = False
         if output is None:
             if resume:
                 raise OptionError("resume: there is nothing to resume without output; give both")
@@ -101,9 +127,7 @@ class Folder:
             if self._kept is not None:
                 hint += ", or resume=True where a run of the same question was cut off"
             raise OutputExistsError(f"{output}: exists; {hint}")
-        with naming(self.path):
-            shutil.rmtree(self.path)
-        self._kept = None
+        self._kept, self._replaces = None, True
 
     @contextlib.contextmanager
     def removed_on_failure(self) -> Iterator[None]:
@@ -119,6 +143,7 @@ class Folder:
         """A folder in it for rows that are not yet those of the run."""
         folder = Folder.__new__(Folder)
         folder.path, folder._kept, folder._is_own = self.path / "_captures", None, False
+        folder._replaces = False
         return folder
 
     def kept(self, name: str) -> Any:
@@ -137,13 +162,17 @@ class Folder:
         if self._kept is not None:
             if self._kept != plan:
                 now, then = plan["asked"], self._kept["asked"]
-                keys = [key for key in now if now[key] != then.get(key)]
+                keys = [key for key in {**now, **then} if now.get(key) != then.get(key)]
                 what = ", ".join(keys) or "shares or seed"
                 raise OutputExistsError(
                     f"{self.path}: cannot be resumed, as this differs from its run: {what}; give "
                     "another name, or overwrite=True"
                 )
             return
+        if self._replaces:
+            # Not before: until here the run could be refused, and the rows be wanted still.
+            with naming(self.path):
+                shutil.rmtree(self.path)
         data(self.path / _PLAN, json.dumps(plan, indent=1).encode())
 
     def part(self, sensor: str | None, index: int, count: int) -> Path:

@@ -4,7 +4,6 @@ A task may run twice, after its worker was lost: it writes the same rows to the 
 its name only when it is complete.
 """
 
-import hashlib
 import json
 import os
 import resource
@@ -28,6 +27,7 @@ from wirelens.errors import (
 from wirelens.questions import Source
 from wirelens.ray.sets import CaptureSet
 from wirelens.results import Stream
+from wirelens.sealed import files_of, identity
 from wirelens.shipped import is_name
 from wirelens.written import data
 
@@ -49,8 +49,8 @@ class Task:
     threads: int
     part: str
     version: str
-    model_sha256: str | None = None
-    """Of `cascade.json` of a model in a folder; one that ships is that of the version."""
+    model_id: str | None = None
+    """Of a model in a folder; one that ships is that of the version."""
 
 
 @dataclass(frozen=True)
@@ -140,19 +140,34 @@ def run(task: Task) -> Report:
     return report
 
 
-def model_hash(model: str | os.PathLike[str] | None) -> str | None:
-    """SHA-256 of `cascade.json` of a model in a folder; none where it ships.
+def model_id(model: str | os.PathLike[str] | None) -> str | None:
+    """The id of a model in a folder, by every file that its answers depend on; none where it ships.
+
+    A head that is no cascade's has an id of its own: what is wrong with it, whatever classifies
+    with it says.
 
     Raises
     ------
     ModelError
-        If it cannot be read.
+        If a file cannot be read.
     """
     if model is None or is_name(model):
         return None
-    place = Path(model, _MODEL_FILE)
+    folder = Path(model)
+    head = _content(folder, _MODEL_FILE)
     try:
-        return hashlib.sha256(place.read_bytes()).hexdigest()
+        cascade = json.loads(head)
+        name, files = str(cascade["name"]), [str(file) for file in files_of(cascade)]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        name, files = folder.name, []
+    others = [(file, _content(folder, file)) for file in files]
+    return identity(name, [(_MODEL_FILE, head), *others])
+
+
+def _content(folder: Path, file: str) -> bytes:
+    place = folder / file
+    try:
+        return place.read_bytes()
     except OSError as error:
         raise ModelError(
             f"{place}: {error.strerror}; wanted: the model's folder under this path on every "
@@ -162,10 +177,10 @@ def model_hash(model: str | os.PathLike[str] | None) -> str | None:
 
 def _check_model(task: Task) -> None:
     """Refuses a model that is no longer that of the plan: rows of two models would be mixed."""
-    if task.model_sha256 is None:
+    if task.model_id is None:
         return
     model = task.arguments["model"]
-    if model_hash(model) != task.model_sha256:
+    if model_id(model) != task.model_id:
         raise ModelError(
             f"{model}: another model than when the run began; wanted: the same for all tasks, on "
             "every machine; run again with another output, or with overwrite=True"
@@ -191,7 +206,7 @@ def _ask(task: Task) -> tuple[dict[str, Any], list[str]]:
 def _nprint(task: Task) -> tuple[dict[str, Any], list[str]]:
     source = task.source
     names = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    command: list[str] = [str(PROGRAM), "nprint", "--output", task.part, "--force"]
+    command: list[str] = [str(PROGRAM), "nprint", "--quiet", "--output", task.part, "--force"]
     for name in names:
         command += ["-r", os.fspath(name)]
     done = subprocess.run(
@@ -201,7 +216,7 @@ def _nprint(task: Task) -> tuple[dict[str, Any], list[str]]:
         check=False,
         text=True,
     )
-    lines = done.stderr.strip().splitlines()
+    lines = [line.removeprefix("wirelens: ") for line in done.stderr.strip().splitlines()]
     if done.returncode not in (0, _DAMAGED):
         raise ApplicationError("\n".join(lines) or f"nprint: status {done.returncode}")
     return {}, lines if done.returncode == _DAMAGED else []

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wirelens import compat
+from wirelens import compat, written
 
 # Keys whose packets are counted whatever came before them in the stream.
 SUMMED = ("source", "destination", "pair", "port", "protocol")
@@ -26,7 +26,9 @@ def add_up(parts: Sequence[Path], into: Path, sort: str, n: int, max_keys: int) 
     if sums.num_rows > max_keys:
         return False
     sums = sums.rename_columns([*keys, *_MEASURES]).select(schema.names).cast(schema)
-    parquet.write_table(_first(sums, keys, sort, n), into)
+    content = arrow.BufferOutputStream()
+    parquet.write_table(_first(sums, keys, sort, n), content)
+    written.rows(into, content.getvalue().to_pybytes())
     return True
 
 

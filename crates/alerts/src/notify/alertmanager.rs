@@ -1,6 +1,6 @@
 //! Alertmanager: `POST /api/v2/alerts`, again and again while an alert is active.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +36,9 @@ pub(super) struct Alertmanager {
     active: BTreeMap<u64, Arc<Alert>>,
     /// Resolved, which Alertmanager does not know yet.
     ended: BTreeMap<u64, Arc<Alert>>,
+    /// Of these, alerts of deliveries that were given up, and how many of them have arrived since.
+    owed: BTreeSet<u64>,
+    late: u64,
     /// When all is re-sent, in monotonic time.
     next: Duration,
 }
@@ -74,6 +77,8 @@ impl Alertmanager {
             resend: duration_or(settings.resend, 60),
             active: BTreeMap::new(),
             ended: BTreeMap::new(),
+            owed: BTreeSet::new(),
+            late: 0,
             next: Duration::MAX,
         })
     }
@@ -82,13 +87,17 @@ impl Alertmanager {
         match alert.state {
             State::Firing => self.active.insert(alert.id, Arc::clone(alert)),
             State::Resolved => {
+                // That it was active will not be heard any more.
                 self.active.remove(&alert.id);
+                self.owed.remove(&alert.id);
                 self.ended.insert(alert.id, Arc::clone(alert))
             }
         };
         for kept in [&mut self.active, &mut self.ended] {
-            if kept.len() > KEPT_MAX {
-                kept.pop_first();
+            if kept.len() > KEPT_MAX
+                && let Some((id, _)) = kept.pop_first()
+            {
+                self.owed.remove(&id);
             }
         }
     }
@@ -124,11 +133,14 @@ impl Destination for Alertmanager {
         batch.alerts.iter().for_each(|alert| self.take(alert));
         let now = (self.clocks.monotonic)();
         let is_due = now >= self.next;
+        // What is over comes first: an alert that fires again has its labels, and of two reports
+        // with the same labels Alertmanager takes the later one.
+        let ended = self.ended.values();
         let fresh: Vec<_> = match is_due {
-            true => self.active.values().chain(self.ended.values()).collect(),
+            true => ended.chain(self.active.values()).collect(),
             false => {
                 let firing = batch.alerts.iter().filter(|one| self.active.contains_key(&one.id));
-                firing.chain(self.ended.values()).collect()
+                ended.chain(firing).collect()
             }
         };
         let posted = fresh.chunks(REQUEST_LEN_MAX).try_for_each(|some| {
@@ -137,6 +149,9 @@ impl Destination for Alertmanager {
         });
         match &posted {
             Ok(()) => {
+                for alert in &fresh {
+                    self.late += u64::from(self.owed.remove(&alert.id));
+                }
                 self.ended.clear();
                 if is_due || self.next == Duration::MAX {
                     self.next = now + self.resend;
@@ -147,6 +162,7 @@ impl Destination for Alertmanager {
                 // What is refused once is refused again; the valid ones of a request were taken.
                 if matches!(failure, Failure::Never(_)) {
                     self.ended.clear();
+                    self.owed.retain(|id| self.active.contains_key(id));
                 }
             }
         }
@@ -159,6 +175,16 @@ impl Destination for Alertmanager {
     fn due(&self) -> Option<Duration> {
         let is_any = self.next != Duration::MAX;
         is_any.then(|| self.next.saturating_sub((self.clocks.monotonic)()))
+    }
+
+    fn keep(&mut self, batch: &Batch<'_>) {
+        let ids = batch.alerts.iter().map(|alert| alert.id);
+        let are_kept = |id: &u64| self.active.contains_key(id) || self.ended.contains_key(id);
+        self.owed.extend(ids.filter(are_kept));
+    }
+
+    fn delivered_late(&mut self) -> u64 {
+        std::mem::take(&mut self.late)
     }
 
     fn batch_max(&self) -> usize {

@@ -26,6 +26,8 @@ pub struct NotifyState {
     pub delivered: u64,
     /// Alerts that were given up.
     pub failed: u64,
+    /// Those of them that arrived with a later delivery: Alertmanager is re-sent what it lacks.
+    pub late: u64,
     /// Deliveries that were tried again.
     pub retried: u64,
     /// Alerts that went for newer ones, as the queue was full.
@@ -40,6 +42,23 @@ pub struct NotifyState {
     pub delay_max: Duration,
     /// Why the last delivery failed, if none succeeded since.
     pub failure: Option<String>,
+}
+
+impl NotifyState {
+    /// Alerts that were to arrive and did not, once no more come, in a line; nothing where all did.
+    /// What the rate limit held back was not to arrive.
+    #[must_use]
+    pub fn loss(&self) -> Option<String> {
+        let Self { name, failed, late, dropped, waiting, failure, .. } = self;
+        let lost = (failed + *waiting as u64).saturating_sub(*late) + dropped;
+        let of_queue = match dropped {
+            0 => String::new(),
+            _ => format!(", {dropped} of them as its queue was full"),
+        };
+        let why = failure.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        let what = || format!("[[notify]] {name}: {lost} alerts were not delivered{of_queue}{why}");
+        (lost > 0).then(what)
+    }
 }
 
 /// The queue of one destination.
@@ -188,10 +207,12 @@ impl Feed {
         }
     }
 
-    pub(crate) fn note_delivered(&self, taken: &DeliveryBatch) {
+    /// These arrived, and with them so many that were given up before.
+    pub(crate) fn note_delivered(&self, taken: &DeliveryBatch, late: u64) {
         let now = (self.clocks.monotonic)();
         let state = &mut self.lock().state;
-        state.delivered += taken.alerts.len() as u64;
+        state.delivered += taken.alerts.len() as u64 + late;
+        state.late += late;
         state.failure = None;
         if let Some(since) = taken.since {
             state.delay = now.saturating_sub(since);

@@ -69,6 +69,14 @@ pub(crate) trait Destination: Send {
     /// Its file was moved away.
     fn reopen(&mut self) {}
 
+    /// Delivering these was given up. Those that this keeps go with a later delivery.
+    fn keep(&mut self, _: &Batch<'_>) {}
+
+    /// Alerts that it kept and has delivered since this was asked last.
+    fn delivered_late(&mut self) -> u64 {
+        0
+    }
+
     /// Alerts that it takes in one delivery.
     fn batch_max(&self) -> usize {
         64
@@ -187,7 +195,7 @@ pub(crate) fn work(feed: &Feed, mut destination: Box<dyn Destination>, attempts:
         for attempt in 1..=attempts {
             let failure = match destination.deliver(&batch) {
                 Ok(()) => {
-                    feed.note_delivered(&taken);
+                    feed.note_delivered(&taken, destination.delivered_late());
                     break;
                 }
                 Err(failure) => failure,
@@ -195,12 +203,14 @@ pub(crate) fn work(feed: &Feed, mut destination: Box<dyn Destination>, attempts:
             let wait = match &failure {
                 Failure::Later(_, after) if attempt < attempts => after.unwrap_or(backoff),
                 _ => {
+                    destination.keep(&batch);
                     feed.note_failed(&taken, failure.why());
                     break;
                 }
             };
             feed.note_retry(failure.why());
             if !feed.pause(wait) {
+                destination.keep(&batch);
                 feed.note_failed(&taken, failure.why());
                 break;
             }

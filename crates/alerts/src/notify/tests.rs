@@ -212,6 +212,54 @@ fn alertmanager_is_sent_what_is_active_again_and_what_is_over_once() {
 }
 
 #[test]
+fn alertmanager_is_sent_what_is_over_before_what_fires_again() {
+    let (url, requests) = serve(vec![OK]);
+    let settings = settings(&format!("kind = 'alertmanager'\nto = '{url}'"));
+    let first = sample(1);
+    let end = Timestamp::from_ns(first.time.as_ns() + 1_000_000_000);
+    // One batch: of both reports, which have the same labels, the later one counts.
+    let batch = [Arc::new(first.resolved(end, 9)), Arc::new(sample(2))];
+    assert_eq!(deliver(&settings, &batch).delivered, 2);
+    let body = requests.recv().unwrap().body;
+    assert_eq!(body[0]["labels"], body[1]["labels"]);
+    assert_eq!(body[0]["endsAt"], "2026-03-01T10:00:01.123456789Z");
+    assert_ne!(body[1]["endsAt"], body[0]["endsAt"]);
+}
+
+#[test]
+fn what_alertmanager_is_sent_later_is_no_loss() {
+    let (url, _requests) = serve(vec![BROKEN, OK]);
+    let text = format!("kind = 'alertmanager'\nto = '{url}'\nattempts = 1\nresend = '100ms'");
+    let settings = settings(&text);
+    let destination = open(&settings, &origin()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+    let feed = Feed::new(&settings, "pager".into(), clocks());
+    firing(0..2).iter().for_each(|alert| feed.push(alert));
+    let began = (clocks().monotonic)();
+    thread::scope(|scope| {
+        scope.spawn(|| work(&feed, destination, settings.attempts));
+        while feed.state().late < 2 && (clocks().monotonic)() - began < Duration::from_secs(20) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        feed.end(Duration::ZERO);
+    });
+    let state = feed.state();
+    assert_eq!((state.delivered, state.failed, state.late), (2, 2, 2), "{state:?}");
+    assert_eq!(state.loss(), None);
+}
+
+#[test]
+fn alerts_that_no_one_takes_are_a_loss_and_those_over_the_rate_are_not() {
+    let (url, _requests) = serve(vec![BROKEN]);
+    let text = format!("kind = 'webhook'\nto = '{url}'\nattempts = 1\nqueue = 3");
+    let state = deliver(&settings(&text), &firing(0..5));
+    let wanted = "[[notify]] name: 5 alerts were not delivered, 2 of them as its queue was full: \
+                  HTTP status 500";
+    assert!(state.loss().is_some_and(|loss| loss.starts_with(wanted)), "{:?}", state.loss());
+    let held_back = NotifyState { held_back: 3, ..NotifyState::default() };
+    assert_eq!(held_back.loss(), None, "so it was asked for");
+}
+
+#[test]
 fn messages_of_syslog_arrive_over_udp_and_sockets_of_the_machine() {
     let grammar = syslog::tests::grammar();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -139,10 +139,14 @@ impl Rule {
                     weight.iter().filter_map(|&place| number(place)).sum()
                 };
                 let group = key(rows, row, among);
-                let own = is_match.then(|| key(rows, row, places));
-                window.add(at.now, group.clone(), own.clone(), sum);
-                let exceeded = own.and_then(|own| limit.exceeded(window, &own, &group));
-                exceeded.map(Some)
+                let is_pending = states.is_pending();
+                let own = (is_match || is_pending).then(|| key(rows, row, places));
+                window.add(at.now, group.clone(), own.clone().filter(|_| is_match), sum);
+                let exceeded = own.as_ref().and_then(|own| limit.exceeded(window, own, &group));
+                if let Some(own) = own.filter(|_| is_pending && exceeded.is_none()) {
+                    states.unmatched(&own);
+                }
+                exceeded.filter(|_| is_match).map(Some)
             }
         };
         let Some(measured) = measured else { return };

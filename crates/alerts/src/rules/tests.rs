@@ -138,6 +138,26 @@ fn a_sum_over_a_window_fires() {
 }
 
 #[test]
+fn a_window_has_to_exceed_its_limit_all_the_time() {
+    // Above the limit at 0 to 2 s, not at 20 s, and again from 40 s on.
+    let rows = |label: &'static str| {
+        let mut rows: Vec<_> = (0..3).map(|at| (at, "a", "bad", 0)).collect();
+        rows.extend((20..24).map(|at| (at, "a", label, 0)));
+        rows.extend((40..70).map(|at| (at, "a", "bad", 0)));
+        rows
+    };
+    let mut counted = rule("above = 1\nover = '2s'\nkey = ['src_ip']\nfor = '30s'");
+    let mut slow = rows("bad");
+    slow.retain(|(at, ..)| ![21, 22, 23].contains(at));
+    assert_eq!(look(&mut counted, &slow).len(), 0, "one row at 20 s is not above one");
+    let text = "when = \"label == bad\"\nshare-above = 0.5\nover = '5s'\nleast-rows = 1\n\
+                key = ['src_ip']\namong = ['src_ip']\nfor = '30s'";
+    assert_eq!(look(&mut rule(text), &rows("good")).len(), 0, "no row matches from 20 to 23 s");
+    let out = look(&mut rule(text), &rows("bad"));
+    assert_eq!((out.len(), out[0].time), (1, second(40)));
+}
+
+#[test]
 fn rules_continue_where_time_was_ahead_and_steps_back() {
     let hours = 3 * 3_600;
     let mut summed = rule("above = 1e6\nover = '60s'\nweight = ['bytes']");

@@ -171,7 +171,7 @@ impl Asker {
         (place, partition): (u32, u16),
         stage: u8,
         records: &[u8],
-        numbers: &[f64],
+        numbers: &[f32],
         evidence: Option<Evidence>,
     ) -> bool {
         let row_len = format::row_len(records, numbers, evidence);

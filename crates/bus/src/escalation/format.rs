@@ -3,14 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
-/// The version, first byte of each message.
-const VERSION: u8 = 1;
+use super::VERSION;
 
 /// Bytes before the first row.
 pub(super) const HEAD_LEN: usize = 8;
 
 /// Bytes before the records of a row.
 pub(super) const ROW_HEAD_LEN: usize = 8;
+
+/// Bytes of a number.
+const NUMBER_LEN: usize = size_of::<f32>();
 
 /// Bytes of evidence: classes by kind.
 const EVIDENCE_LEN: usize = 5 * 8;
@@ -46,7 +48,7 @@ pub struct RowFields<'a> {
     pub stage: u8,
     /// Compact records of packets, end to end.
     pub records: &'a [u8],
-    /// Numbers that no record has, eight bytes each as [`f64::to_le_bytes`] gives them.
+    /// Numbers that are not read from records, four bytes each as [`f32::to_le_bytes`] gives them.
     pub numbers: &'a [u8],
     /// What names say, where the stage takes them for evidence.
     pub evidence: Option<Evidence>,
@@ -140,7 +142,7 @@ impl EscalationBytes {
         &mut self,
         stage: u8,
         records: &[u8],
-        numbers: &[f64],
+        numbers: &[f32],
         evidence: Option<Evidence>,
     ) -> bool {
         let records_len = u32::try_from(records.len()).unwrap_or(u32::MAX);
@@ -156,7 +158,7 @@ impl EscalationBytes {
         self.bytes.extend_from_slice(&[stage, flags]);
         self.bytes.extend_from_slice(records);
         let at = self.bytes.len();
-        self.bytes.resize(at + 8 * numbers.len(), 0);
+        self.bytes.resize(at + NUMBER_LEN * numbers.len(), 0);
         let (places, _) = self.bytes.get_mut(at..).unwrap_or_default().as_chunks_mut();
         for (place, number) in places.iter_mut().zip(numbers) {
             *place = number.to_le_bytes();
@@ -177,9 +179,9 @@ impl EscalationBytes {
 }
 
 /// Bytes of a row in a message.
-pub(super) const fn row_len(records: &[u8], numbers: &[f64], evidence: Option<Evidence>) -> usize {
+pub(super) const fn row_len(records: &[u8], numbers: &[f32], evidence: Option<Evidence>) -> usize {
     let evidence_len = if evidence.is_some() { EVIDENCE_LEN } else { 0 };
-    ROW_HEAD_LEN + records.len() + 8 * numbers.len() + evidence_len
+    ROW_HEAD_LEN + records.len() + NUMBER_LEN * numbers.len() + evidence_len
 }
 
 /// The same escalation with another time to live.
@@ -257,7 +259,7 @@ fn read_row<'a>(bytes: &mut &'a [u8]) -> Result<RowFields<'a>, FormatError> {
         return Err(FormatError::Limit);
     }
     let records = take(bytes, records_len)?;
-    let numbers = take(bytes, 8 * number_count)?;
+    let numbers = take(bytes, NUMBER_LEN * number_count)?;
     let evidence = if flags & HAS_EVIDENCE == 0 {
         None
     } else {
@@ -335,11 +337,11 @@ mod tests {
     #[test]
     fn an_escalation_is_as_specified() {
         let bytes = message();
-        assert_eq!(bytes[..8], [1, 0, 2, 0, 0x50, 0xc3, 0, 0]);
+        assert_eq!(bytes[..8], [2, 0, 2, 0, 0x50, 0xc3, 0, 0]);
         assert_eq!(bytes[8..16], [144, 0, 0, 0, 1, 0, 1, 0]);
-        assert_eq!(bytes[160..168], 1.5_f64.to_le_bytes());
-        assert_eq!(bytes[168..176], [0, 0, 0, 0, 0, 0, 2, 3]);
-        assert_eq!(bytes.len(), 176 + 40);
+        assert_eq!(bytes[160..164], 1.5_f32.to_le_bytes());
+        assert_eq!(bytes[164..172], [0, 0, 0, 0, 0, 0, 2, 3]);
+        assert_eq!(bytes.len(), 172 + 40);
         let mut rows = Vec::new();
         assert_eq!(read_rows(&bytes, &mut rows), Ok(Duration::from_millis(50)));
         assert_eq!((rows.len(), rows[0].records.len(), rows[1].stage), (2, 144, 2));
@@ -351,11 +353,11 @@ mod tests {
     fn an_answer_is_as_specified() {
         let rows = [RowAnswer { label: 3, guess: 2, confidence: 0.75, uncertainty: 0.25 }];
         let bytes = answer_bytes(Status::Answered, Duration::from_micros(300), &rows);
-        assert_eq!(bytes[..12], [1, 0, 1, 0, 44, 1, 0, 0, 3, 0, 2, 0]);
+        assert_eq!(bytes[..12], [2, 0, 1, 0, 44, 1, 0, 0, 3, 0, 2, 0]);
         let answer = read_answer(&bytes).unwrap();
         assert_eq!((answer.status, answer.rows), (Status::Answered, rows.to_vec()));
         assert_eq!(answer.spent, Duration::from_micros(300));
-        assert_eq!(read_answer(&[1, 9, 0, 0, 0, 0, 0, 0]), Err(FormatError::Status(9)));
+        assert_eq!(read_answer(&[2, 9, 0, 0, 0, 0, 0, 0]), Err(FormatError::Status(9)));
     }
 
     #[test]
@@ -378,8 +380,8 @@ mod tests {
         let longer = [whole.clone(), vec![0]].concat();
         assert_eq!(read_rows(&longer, &mut Vec::new()), Err(FormatError::Length));
         let mut other = whole.clone();
-        other[0] = 2;
-        assert_eq!(read_rows(&other, &mut Vec::new()), Err(FormatError::Version(2)));
+        other[0] = 1;
+        assert_eq!(read_rows(&other, &mut Vec::new()), Err(FormatError::Version(1)));
         let mut many = whole;
         many[3] = 2;
         assert_eq!(read_rows(&many, &mut Vec::new()), Err(FormatError::Limit));
@@ -402,7 +404,7 @@ mod tests {
     fn the_length_of_a_row_is_what_it_adds() {
         let mut bytes = EscalationBytes::new(Duration::ZERO, Vec::new());
         let evidence = Some(Evidence { classes: [0; 5], is_unlisted: false });
-        let rows: [(&[u8], &[f64], Option<Evidence>); 3] =
+        let rows: [(&[u8], &[f32], Option<Evidence>); 3] =
             [(&[], &[], None), (&[1; 144], &[1.5, 2.5], evidence), (&[1; 3], &[], evidence)];
         for (records, numbers, evidence) in rows {
             let before = bytes.len();

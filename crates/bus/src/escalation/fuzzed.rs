@@ -11,7 +11,7 @@ pub fn read_escalation_again(bytes: &[u8]) -> Option<(bool, Vec<u8>)> {
     let mut written = EscalationBytes::new(time_to_live, Vec::with_capacity(bytes.len()));
     for row in &rows {
         let numbers: Vec<_> =
-            row.numbers.as_chunks().0.iter().map(|number| f64::from_le_bytes(*number)).collect();
+            row.numbers.as_chunks().0.iter().map(|number| f32::from_le_bytes(*number)).collect();
         written.push(row.stage, row.records, &numbers, row.evidence);
     }
     Some((size(bytes) == Some((rows.len(), time_to_live)), written.into_bytes()))

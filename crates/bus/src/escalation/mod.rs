@@ -12,19 +12,24 @@ mod format;
 pub(crate) mod fuzzed;
 mod sensor;
 mod tally;
+mod waiting;
 mod worker;
 
 pub use asker::{Asker, RowOutcome};
 pub use format::{Evidence, RowAnswer, RowFields};
 pub use sensor::{EscalationOptions, Escalations};
+pub use waiting::BatchOptions;
 pub use worker::{AnswerError, AnswerRows, Worker, WorkerCounts, WorkerOptions};
 
 /// Parts of the flows: each has a subject of its own, so that workers can share them. A message has
 /// rows of one part, and a sensor's time goes by messages: more parts cost more.
 pub const PARTITION_COUNT: u16 = 4;
 
+/// The version of subjects and bytes: version 1 had all numbers of a row, of 64 bits each.
+const VERSION: u8 = 2;
+
 /// Where rows of a part of the flows go, for workers that have this model.
 fn subject(prefix: &str, model: &str, partition: &str) -> String {
-    let (model, version) = (crate::message::token(model), crate::VERSION);
-    format!("{prefix}.v{version}.escalations.{model}.{partition}")
+    let model = crate::message::token(model);
+    format!("{prefix}.v{VERSION}.escalations.{model}.{partition}")
 }

@@ -1,15 +1,15 @@
 //! A worker: rows of any number of sensors, scored by as many threads as it is given.
 
-use std::collections::VecDeque;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{Client, Message, Subject, Subscriber};
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use futures_util::StreamExt as _;
 use futures_util::stream::{SelectAll, select_all};
 use store::Count;
@@ -17,13 +17,11 @@ use tokio::sync::mpsc::{self as parcels, Receiver, Sender};
 use tokio::time::{interval, sleep, timeout};
 
 use super::format::{self, RowAnswer, RowFields, Status};
+use super::waiting::{BatchOptions, Job, Jobs, WAITING_MAX};
 use super::{PARTITION_COUNT, subject};
 use crate::link::{Link, LinkEvent, OpenError, connect, wait_before};
 use crate::message::token;
 use crate::{BusError, runtime};
-
-/// Messages that wait for a thread at most.
-const WAITING_MAX: usize = 1024;
 
 /// How often it is looked whether the worker is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -31,9 +29,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What was handed out before it ends has so long to come, and answers to go: after that, answers
 /// for a broker that takes none are dropped.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
-
-/// A batch that is not full waits for this part of its oldest message's time to live at most.
-const BATCH_WAIT_PART: u32 = 8;
 
 /// Workers of a model share its messages.
 const GROUP: &str = "workers";
@@ -53,10 +48,8 @@ pub struct WorkerOptions {
     pub name: String,
     /// Threads that score.
     pub thread_count: usize,
-    /// Rows that a thread scores together, where that is cheaper than one message after the other:
-    /// a batch is scored when it has so many, or when its oldest has waited for
-    /// an eighth of its time to live. None: a message is scored when its turn comes.
-    pub batch_rows: Option<usize>,
+    /// Rows of several messages that a thread scores together.
+    pub batch: BatchOptions,
     /// Monotonic time, lent by the front end.
     pub monotonic: fn() -> Duration,
     /// Prints messages for users; a line each.
@@ -163,91 +156,11 @@ impl WorkerCounts {
     }
 }
 
-/// A message that waits for a thread.
-struct Job {
-    reply: Subject,
-    bytes: Bytes,
-    came: Duration,
-    time_to_live: Duration,
-    row_count: usize,
-}
+/// Replies that go out together.
+type Replies = Vec<(Subject, Vec<u8>)>;
 
-/// Messages that wait for threads.
-#[derive(Default)]
-struct Jobs {
-    waiting: Mutex<(VecDeque<Job>, bool)>,
-    more: Condvar,
-}
-
-impl Jobs {
-    fn lock(&self) -> MutexGuard<'_, (VecDeque<Job>, bool)> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether there was room.
-    fn push(&self, job: Job) -> bool {
-        let mut waiting = self.lock();
-        let has_room = waiting.0.len() < WAITING_MAX;
-        if has_room {
-            waiting.0.push_back(job);
-            self.more.notify_one();
-        }
-        has_room
-    }
-
-    fn end(&self) {
-        self.lock().1 = true;
-        self.more.notify_all();
-    }
-
-    /// Waits for a message; none where there will be no more.
-    ///
-    /// The oldest is next, unless it has used up half of its time. Then more comes than can be
-    /// answered, and in the order of arrival each would be scored when its time is over: the newest
-    /// is next, which can still be in time, and the oldest again once it is late for certain.
-    fn take(&self, now: impl Fn() -> Duration) -> Option<Job> {
-        let mut waiting = self.lock();
-        while waiting.0.is_empty() && !waiting.1 {
-            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-        }
-        next(&mut waiting.0, now())
-    }
-
-    /// Waits for messages with so many rows together, or for what there is once the first of them
-    /// has waited long enough; none where there will be no more.
-    fn take_batch(&self, rows_max: usize, now: impl Fn() -> Duration) -> Vec<Job> {
-        let Some(first) = self.take(&now) else { return Vec::new() };
-        let until = first.came + first.time_to_live / BATCH_WAIT_PART;
-        let mut row_count = first.row_count;
-        let mut batch = vec![first];
-        let mut waiting = self.lock();
-        loop {
-            while let Some(job) = waiting.0.front()
-                && row_count + job.row_count <= rows_max
-            {
-                let Some(job) = next(&mut waiting.0, now()) else { break };
-                row_count += job.row_count;
-                batch.push(job);
-            }
-            let left = until.saturating_sub(now());
-            if !waiting.0.is_empty() || waiting.1 || row_count >= rows_max || left.is_zero() {
-                return batch;
-            }
-            let woken = self.more.wait_timeout(waiting, left);
-            waiting = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-}
-
-/// The message that is next, as [`Jobs::take`] says.
-fn next(waiting: &mut VecDeque<Job>, now: Duration) -> Option<Job> {
-    let oldest = waiting.front()?;
-    let age = now.saturating_sub(oldest.came);
-    let is_behind = age >= oldest.time_to_live / 2 && age <= oldest.time_to_live;
-    if is_behind { waiting.pop_back() } else { waiting.pop_front() }
-}
-
-type Reply = (Subject, Vec<u8>);
+/// Messages that are taken in before a thread is woken for them, at most.
+const TOGETHER_MAX: usize = 64;
 
 /// A worker that is connected, or waits for its broker.
 pub struct Worker {
@@ -261,7 +174,8 @@ impl Worker {
     /// One that has done nothing yet.
     #[must_use]
     pub fn new(options: WorkerOptions) -> Self {
-        let (tally, jobs) = (WorkerTally::default(), Jobs::default());
+        let (tally, jobs) =
+            (WorkerTally::default(), Jobs::new(options.batch, options.thread_count));
         Self { options, tally, jobs, is_connected: Arc::default() }
     }
 
@@ -269,7 +183,7 @@ impl Worker {
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn metrics(&self) -> Vec<Count> {
-        let (waiting, is_connected) = (self.jobs.lock().0.len(), self.is_connected.load(Relaxed));
+        let (waiting, is_connected) = (self.jobs.len(), self.is_connected.load(Relaxed));
         let about = "1 while the broker is reached, otherwise 0.";
         let mut counts = self.tally.counts().metrics();
         counts.extend([
@@ -310,25 +224,29 @@ impl Worker {
     }
 
     /// A thread's work.
-    fn score<A: AnswerRows>(&self, mut model: A, to: &Sender<Reply>) {
-        let now = || self.now();
+    fn score<A: AnswerRows>(&self, mut model: A, to: &Sender<Replies>) {
+        let mut row_time = Duration::ZERO;
         loop {
-            let jobs = match self.options.batch_rows {
-                Some(rows_max) => self.jobs.take_batch(rows_max, now),
-                None => self.jobs.take(now).into_iter().collect(),
-            };
+            let jobs = self.jobs.take(row_time, || self.now());
             if jobs.is_empty() {
                 return;
             }
-            for (job, outcome) in jobs.iter().zip(self.answers(&mut model, &jobs)) {
+            let began = self.now();
+            let outcomes = self.answers(&mut model, &jobs);
+            let rows: usize = jobs.iter().map(|job| job.row_count).sum();
+            let rows = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
+            row_time = self.now().saturating_sub(began) / rows;
+            let mut replies = Replies::with_capacity(jobs.len());
+            for (job, outcome) in jobs.iter().zip(outcomes) {
                 let Some((status, answers)) = outcome else { continue };
                 self.tally.note(status, answers.len());
                 let spent = self.now().saturating_sub(job.came);
-                let bytes = format::answer_bytes(status, spent, &answers);
-                if to.blocking_send((job.reply.clone(), bytes)).is_err() {
-                    // The broker took none when all was to end: what waits has no answer either.
-                    return;
-                }
+                replies.push((job.reply.clone(), format::answer_bytes(status, spent, &answers)));
+            }
+            // Together, so that a sensor is woken once for what it sent together.
+            if !replies.is_empty() && to.blocking_send(replies).is_err() {
+                // The broker took none when all was to end: what waits has no answer either.
+                return;
             }
         }
     }
@@ -437,7 +355,7 @@ impl Worker {
     /// Carries messages to the threads and replies back, until the worker is to end.
     async fn carry(
         &self,
-        (to, replies): (Sender<Reply>, Receiver<Reply>),
+        (to, replies): (Sender<Replies>, Receiver<Replies>),
         ends: &AtomicBool,
     ) -> Result<(), BusError> {
         let mut attempt = 1;
@@ -469,14 +387,14 @@ impl Worker {
     async fn take_all(
         &self,
         mut messages: SelectAll<Subscriber>,
-        to: Sender<Reply>,
+        to: Sender<Replies>,
         ends: &AtomicBool,
     ) {
         let mut look = interval(LOOK_EVERY);
         while !ends.load(Relaxed) {
             tokio::select! {
                 message = messages.next() => match message {
-                    Some(message) => self.take_in(message, &to),
+                    Some(message) => self.take_in_all(message, &mut messages, &to),
                     None => break,
                 },
                 _ = look.tick() => {}
@@ -488,7 +406,7 @@ impl Worker {
                 let _ = subscriber.drain().await;
             }
             while let Some(message) = messages.next().await {
-                self.take_in(message, &to);
+                self.take_in_all(message, &mut messages, &to);
             }
         };
         // A broker that is away has nothing to hand out.
@@ -497,7 +415,25 @@ impl Worker {
         self.jobs.end();
     }
 
-    fn take_in(&self, message: Message, to: &Sender<Reply>) {
+    /// Takes in a message and those that came with it: a thread that is woken finds all of them.
+    fn take_in_all(
+        &self,
+        first: Message,
+        messages: &mut SelectAll<Subscriber>,
+        to: &Sender<Replies>,
+    ) {
+        self.take_in(first, to);
+        let mut count = 1;
+        while count < TOGETHER_MAX
+            && let Some(Some(message)) = messages.next().now_or_never()
+        {
+            self.take_in(message, to);
+            count += 1;
+        }
+        self.jobs.wake(count);
+    }
+
+    fn take_in(&self, message: Message, to: &Sender<Replies>) {
         let Message { reply: Some(reply), payload: bytes, .. } = message else {
             return self.tally.note(Status::Refused, 0);
         };
@@ -508,23 +444,26 @@ impl Worker {
         if !self.jobs.push(job) {
             self.tally.note(Status::Busy, 0);
             // Without room even for that, its sensor sees the deadline pass.
-            let _ = to.try_send((reply, format::answer_bytes(Status::Busy, Duration::ZERO, &[])));
+            let busy = format::answer_bytes(Status::Busy, Duration::ZERO, &[]);
+            let _ = to.try_send(vec![(reply, busy)]);
         }
     }
 }
 
 /// Sends replies until there are no more, or the worker is to end and the broker takes none.
-async fn send_all(client: &Client, mut replies: Receiver<Reply>, ends: &AtomicBool) {
-    while let Some((reply, bytes)) = replies.recv().await {
-        // A reply that waits for a broker which is away comes too late.
-        if client.connection_state() != State::Connected {
-            continue;
-        }
-        tokio::select! {
-            biased;
-            // Where it is not sent, its sensor sees the deadline pass.
-            _ = client.publish(reply, Bytes::from(bytes)) => {}
-            () = given_up(ends) => return,
+async fn send_all(client: &Client, mut replies: Receiver<Replies>, ends: &AtomicBool) {
+    while let Some(list) = replies.recv().await {
+        for (reply, bytes) in list {
+            // A reply that waits for a broker which is away comes too late.
+            if client.connection_state() != State::Connected {
+                continue;
+            }
+            tokio::select! {
+                biased;
+                // Where it is not sent, its sensor sees the deadline pass.
+                _ = client.publish(reply, Bytes::from(bytes)) => {}
+                () = given_up(ends) => return,
+            }
         }
     }
 }
@@ -541,66 +480,9 @@ async fn given_up(ends: &AtomicBool) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
-
-    #[test]
-    fn the_newest_comes_first_where_the_oldest_is_behind() {
-        let ms = Duration::from_millis;
-        let jobs = Jobs::default();
-        for at in 0..10 {
-            let reply = Subject::from(at.to_string());
-            let (bytes, came, time_to_live) = (Bytes::new(), ms(at), ms(100));
-            assert!(jobs.push(Job { reply, bytes, came, time_to_live, row_count: 1 }));
-        }
-        let next = |now| jobs.take(|| ms(now)).unwrap().reply.to_string();
-        // In time, behind, and late.
-        assert_eq!([next(10), next(50)], ["0", "1"]);
-        assert_eq!([next(52), next(52), next(102)], ["9", "8", "7"]);
-        assert_eq!([next(103), next(103), next(104)], ["2", "6", "3"]);
-        jobs.end();
-        assert_eq!([next(0), next(0)], ["4", "5"]);
-        assert!(jobs.take(|| ms(0)).is_none());
-    }
-
-    /// A message that asks for as many rows as it is long.
-    fn job(name: &str, came_ms: u64, bytes: Vec<u8>, row_count: usize) -> Job {
-        let (came, time_to_live) = (Duration::from_millis(came_ms), Duration::from_millis(80));
-        Job { reply: Subject::from(name), bytes: bytes.into(), came, time_to_live, row_count }
-    }
-
-    #[test]
-    fn a_batch_leaves_when_it_is_full_or_has_waited_long_enough() {
-        let now = |ms| move || Duration::from_millis(ms);
-        let names = |batch: Vec<Job>| -> Vec<String> {
-            batch.iter().map(|job| job.reply.to_string()).collect()
-        };
-        let jobs = Jobs::default();
-        for (name, row_count) in [("a", 3), ("b", 4), ("c", 4), ("d", 9), ("e", 1)] {
-            assert!(jobs.push(job(name, 0, Vec::new(), row_count)));
-        }
-        // Full, though there is time; one that is larger than a batch is one.
-        assert_eq!(names(jobs.take_batch(8, now(1))), ["a", "b"]);
-        assert_eq!(names(jobs.take_batch(8, now(1))), ["c"]);
-        assert_eq!(names(jobs.take_batch(8, now(1))), ["d"]);
-        // Not full, and an eighth of its time is over.
-        assert_eq!(names(jobs.take_batch(8, now(10))), ["e"]);
-        jobs.end();
-        assert!(jobs.take_batch(8, now(11)).is_empty());
-    }
-
-    #[test]
-    fn a_batch_waits_for_what_comes() {
-        let jobs = Jobs::default();
-        assert!(jobs.push(job("a", 0, Vec::new(), 1)));
-        let found = thread::scope(|scope| {
-            // No time passes, so that it is what comes that ends the wait.
-            let taken = scope.spawn(|| jobs.take_batch(2, || Duration::ZERO));
-            thread::sleep(Duration::from_millis(2));
-            assert!(jobs.push(job("b", 2, Vec::new(), 1)));
-            taken.join().unwrap()
-        });
-        assert_eq!(found.len(), 2);
-    }
 
     /// A model of one stage, which says of each row how many were scored with it.
     struct Counting;
@@ -644,7 +526,7 @@ mod tests {
             partitions: 0..=0,
             name: String::from("w"),
             thread_count: 1,
-            batch_rows: Some(64),
+            batch: BatchOptions { rows_max: 64, waits: true },
             monotonic: || Duration::from_millis(100),
             tell,
         })
@@ -652,7 +534,14 @@ mod tests {
 
     /// By message, its status and the label of each row.
     fn asked(worker: &Worker, messages: Vec<Vec<u8>>) -> Vec<Option<(Status, Vec<u16>)>> {
-        let jobs: Vec<_> = messages.into_iter().map(|bytes| job("r", 0, bytes, 0)).collect();
+        let job = |bytes: Vec<u8>| Job {
+            reply: Subject::from("r"),
+            bytes: bytes.into(),
+            came: Duration::ZERO,
+            time_to_live: Duration::ZERO,
+            row_count: 0,
+        };
+        let jobs: Vec<_> = messages.into_iter().map(job).collect();
         let labels =
             |rows: Vec<RowAnswer>| -> Vec<u16> { rows.iter().map(|row| row.label).collect() };
         let outcomes = worker.answers(&mut Counting, &jobs).into_iter();

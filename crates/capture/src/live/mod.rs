@@ -15,6 +15,7 @@
 //!
 //! It needs Linux 4.10 (the numbering of fanout groups); all other parts are older.
 
+mod detached;
 mod error;
 mod frame;
 mod frames;
@@ -48,6 +49,7 @@ use crate::sys::packet_ring::PacketRing;
 use crate::sys::packet_socket::{PacketSocket, RingShape};
 use crate::sys::xdp_socket::XdpSocket;
 
+pub use detached::DetachedSocket;
 pub use error::LiveError;
 pub use hand_over::{CutFrames, HandOver};
 pub use link::link_type_of;
@@ -93,26 +95,30 @@ pub fn open(
     let target = Target::find(interface, &devices)?;
     let program = target.program(options.passing, read, &devices)?;
     let shape = ring::shape(options, read.snaplen);
-    let mut opened = Vec::new();
-    if let Some(hand_over) = options.cut.as_ref().and_then(|cut| cut.hand_over.as_ref()) {
-        opened.push(target.open_handed_over(hand_over, options)?);
-    } else {
-        for _ in 0..options.socket_count.max(1) {
-            opened.push(target.open_socket(&shape, &program, options)?);
-        }
-    }
-    if opened.len() > 1 {
-        join(&opened).map_err(failed("share it among several sockets"))?;
-        for (socket, _) in &opened {
-            target.attach(socket, &program)?;
-        }
-    }
+    let opened = target.open_all(&shape, &program, options)?;
     let mut interface_dropped_before = interface_dropped(interface);
-    let sources = opened.into_iter().map(|(socket, frames)| LiveSource {
-        name: interface.to_owned(),
+    let sources = opened.into_iter().map(|opened| {
+        let origin = target.origin.clone();
+        let mut source = source_of(interface, opened, (origin, target.is_up), options, read);
+        source.interface_dropped_before = interface_dropped_before.take();
+        source
+    });
+    Ok(sources.collect())
+}
+
+/// A source of what is open.
+fn source_of(
+    name: &str,
+    (socket, frames): (PacketSocket, Frames),
+    (origin, is_up_at_start): (Origin, bool),
+    options: &LiveOptions,
+    read: &ReadOptions,
+) -> LiveSource {
+    LiveSource {
+        name: name.to_owned(),
         socket,
         frames,
-        origin: target.origin.clone(),
+        origin,
         options: read.clone(),
         scheduling: match options.latency {
             Latency::Throughput => Scheduling::Usual,
@@ -120,18 +126,18 @@ pub fn open(
         },
         tick_ms: options.tick_ms(),
         cut_secret: options.cut.as_ref().map(|cut| cut.secret),
-        block_timeout_ms: shape.block_timeout_ms,
+        block_timeout_ms: ring::shape(options, read.snaplen).block_timeout_ms,
         stall: options.stall_until_dropped.map(Stall::new),
-        is_up_at_start: target.is_up,
-        interface_dropped_before: interface_dropped_before.take(),
+        is_up_at_start,
+        interface_dropped_before: None,
+        program: None,
         records: vec![Record::default(); BATCH_LEN_MAX].into(),
         phase: Phase::Reading,
         handed_out: 0,
         batches_since_refresh: 0,
         refreshes_since_interface: 0,
         report: Report::default(),
-    });
-    Ok(sources.collect())
+    }
 }
 
 /// What is listened on.
@@ -208,28 +214,50 @@ impl<'a> Target<'a> {
         found.into_iter().map(|device| device.name.as_str()).collect()
     }
 
-    /// A socket that receives; alone, everything that passes the program, in a group nothing
-    /// yet: until all have joined, each would be given what belongs to the others.
-    fn open_socket(
+    /// The sockets that are asked for.
+    fn open_all(
         &self,
         shape: &RingShape,
         program: &[Instruction],
         options: &LiveOptions,
-    ) -> Result<(PacketSocket, Frames), LiveError> {
+    ) -> Result<Vec<(PacketSocket, Frames)>, LiveError> {
+        if let Some(hand_over) = options.cut.as_ref().and_then(|cut| cut.hand_over.as_ref()) {
+            return Ok(vec![self.open_handed_over(hand_over, options)?]);
+        }
+        // Alone, a socket receives everything that passes the program, in a group nothing yet:
+        // until all have joined, each would be given what belongs to the others.
+        let is_alone = options.socket_count <= 1;
+        let first = if is_alone { program } else { program::REFUSE_ALL };
+        let open_one = |_| -> Result<_, LiveError> {
+            let socket = self.ready_socket(shape, first, options)?;
+            let frames = frames_of(self.name, &socket, shape)?;
+            Ok((socket, frames))
+        };
+        let opened: Vec<_> =
+            (0..options.socket_count.max(1)).map(open_one).collect::<Result<_, LiveError>>()?;
+        if !is_alone {
+            join(&opened).map_err(|error| self.failed("share it among several sockets", error))?;
+            for (socket, _) in &opened {
+                self.attach(socket, program)?;
+            }
+        }
+        Ok(opened)
+    }
+
+    /// A socket that receives what passes the program, into a ring that is not mapped yet.
+    fn ready_socket(
+        &self,
+        shape: &RingShape,
+        program: &[Instruction],
+        options: &LiveOptions,
+    ) -> Result<PacketSocket, LiveError> {
         let failed = |step| move |error| self.failed(step, error);
         let socket = PacketSocket::open().map_err(failed("open a packet socket"))?;
-        let is_alone = options.socket_count <= 1;
-        self.attach(&socket, if is_alone { program } else { program::REFUSE_ALL })?;
+        self.attach(&socket, program)?;
         socket.set_headroom(RESERVE_LEN).map_err(failed("read its offloads"))?;
-        let ring = PacketRing::new(&socket, shape).map_err(|error| LiveError::RingRefused {
-            name: self.name.to_owned(),
-            size_bytes: shape.block_size_bytes as usize * shape.block_count as usize,
-            error,
-        })?;
+        socket.set_ring(shape).map_err(|error| ring_refused(self.name, shape, error))?;
         self.bind(&socket, options)?;
-        let is_of_blocks = shape.block_timeout_ms > 0;
-        let nap = is_of_blocks.then(|| Nap::for_ring(ring.size_bytes(), shape.block_timeout_ms));
-        Ok((socket, Frames::Ring(ring, Reader::new(shape), nap)))
+        Ok(socket)
     }
 
     /// A socket to which a program in the kernel hands frames over, and one that receives nothing
@@ -319,4 +347,21 @@ fn join(opened: &[(PacketSocket, Frames)]) -> io::Result<()> {
     let Some(((first, _), others)) = opened.split_first() else { return Ok(()) };
     let group = first.make_fanout()?;
     others.iter().try_for_each(|(socket, _)| socket.join_fanout(group))
+}
+
+/// Maps the ring that a socket has, and reads it from its beginning.
+fn frames_of(name: &str, socket: &PacketSocket, shape: &RingShape) -> Result<Frames, LiveError> {
+    let ring =
+        PacketRing::mapped(socket, shape).map_err(|error| ring_refused(name, shape, error))?;
+    let is_of_blocks = shape.block_timeout_ms > 0;
+    let nap = is_of_blocks.then(|| Nap::for_ring(ring.size_bytes(), shape.block_timeout_ms));
+    Ok(Frames::Ring(ring, Reader::new(shape), nap))
+}
+
+fn ring_refused(name: &str, shape: &RingShape, error: io::Error) -> LiveError {
+    LiveError::RingRefused {
+        name: name.to_owned(),
+        size_bytes: shape.block_size_bytes as usize * shape.block_count as usize,
+        error,
+    }
 }

@@ -4,11 +4,15 @@
 //! interface: the next frame there is later, or its ring was empty after the frame was stamped.
 //! The wait is the time-out of a block at most, and a few milliseconds with low latency. Frames are
 //! copied once, as those of several captures are. An interface that is removed ends alone.
+//!
+//! Interfaces are added and let go while others are read. One that is added lets nothing in
+//! before, so that none of its frames is earlier than what was handed out. One that is let go is
+//! drained, which takes the time-out of a block; meanwhile the rings of the others fill.
 
 use packet::{BATCH_LEN_MAX, Batch, Record, Source, Timestamp};
 
 use super::source::{LiveSource, PollOutcome};
-use crate::report::{Damage, UnusedFrames};
+use crate::report::{Damage, Report, UnusedFrames};
 use crate::sys::packet_socket::wait_any;
 
 /// How long to wait for word of the other interfaces while a frame is at hand.
@@ -20,6 +24,8 @@ const STOP_NOTICED_MS: u32 = 100;
 /// Several interfaces as one source. Records tell by `input` and `interface` which one they are of.
 pub struct LiveSeveral {
     members: Vec<Member>,
+    /// The reports of those that were let go.
+    released: Vec<Report>,
     tick_ms: u32,
     bytes: Vec<u8>,
     records: Vec<Record>,
@@ -28,16 +34,33 @@ pub struct LiveSeveral {
 /// An interface and a copy of the batch that it last lent.
 struct Member {
     source: LiveSource,
+    /// What records call it.
+    number: u16,
     bytes: Vec<u8>,
     records: Vec<Record>,
     next: usize,
     /// Up to when everything that came is known.
     known: Timestamp,
+    is_leaving: bool,
     has_ended: bool,
     is_reported: bool,
 }
 
 impl Member {
+    fn new(source: LiveSource, number: u16) -> Self {
+        Self {
+            source,
+            number,
+            bytes: Vec::new(),
+            records: Vec::new(),
+            next: 0,
+            known: Timestamp::MIN,
+            is_leaving: false,
+            has_ended: false,
+            is_reported: false,
+        }
+    }
+
     fn has_frames(&self) -> bool {
         self.next < self.records.len()
     }
@@ -47,11 +70,17 @@ impl Member {
         !self.has_ended && !self.has_frames()
     }
 
+    /// Whether it was let go, and all of it was handed out.
+    fn is_over(&self) -> bool {
+        self.is_leaving && self.has_ended && !self.has_frames()
+    }
+
     /// Takes what its ring holds, where the copy is used up.
-    fn look(&mut self, number: u16) {
+    fn look(&mut self) {
         if !self.is_awaited() {
             return;
         }
+        let number = self.number;
         self.next = 0;
         self.records.clear();
         self.bytes.clear();
@@ -78,21 +107,57 @@ fn copied(bytes: &mut Vec<u8>, frame: &[u8], record: &Record) -> Record {
 }
 
 impl LiveSeveral {
-    /// Sources in one order of time; where nothing comes, a tick after so many milliseconds.
+    /// Sources in one order of time, numbered from 0; where nothing comes, a tick after so many
+    /// milliseconds.
     #[must_use]
     pub fn new(sources: Vec<LiveSource>) -> Self {
         let tick_ms = sources.iter().map(|source| source.tick_ms).min().unwrap_or(STOP_NOTICED_MS);
-        let member = |source| Member {
-            source,
+        let members = sources.into_iter().zip(0..);
+        Self {
+            members: members.map(|(source, number)| Member::new(source, number)).collect(),
+            released: Vec::new(),
+            tick_ms,
             bytes: Vec::new(),
-            records: Vec::new(),
-            next: 0,
-            known: Timestamp::MIN,
-            has_ended: false,
-            is_reported: false,
-        };
-        let members = sources.into_iter().map(member).collect();
-        Self { members, tick_ms, bytes: Vec::new(), records: Vec::with_capacity(BATCH_LEN_MAX) }
+            records: Vec::with_capacity(BATCH_LEN_MAX),
+        }
+    }
+
+    /// Takes in another interface, which records call by this number. Its frames come from now on.
+    pub fn add(&mut self, mut source: LiveSource, number: u16) {
+        source.let_in();
+        // What is known of the others is of before now.
+        let known = self.members.iter().map(|member| member.known).max();
+        let known = known.unwrap_or(Timestamp::MIN);
+        self.members.push(Member { known, ..Member::new(source, number) });
+    }
+
+    /// Lets an interface go: what came up to now is handed out, and then its socket is closed.
+    pub fn let_go(&mut self, name: &str) {
+        let is_named = |member: &&mut Member| !member.has_ended && member.source.name() == name;
+        for member in self.members.iter_mut().filter(is_named) {
+            member.is_leaving = true;
+            member.source.leave();
+        }
+    }
+
+    /// The reports of interfaces that were let go, all of whose frames were handed out.
+    #[must_use]
+    pub fn released(&self) -> &[Report] {
+        &self.released
+    }
+
+    /// Closes the sockets of those that are over.
+    fn release(&mut self) {
+        if !self.members.iter().any(Member::is_over) {
+            return;
+        }
+        let members = std::mem::take(&mut self.members).into_iter();
+        let (over, members): (Vec<_>, Vec<_>) = members.partition(Member::is_over);
+        self.members = members;
+        for mut member in over {
+            self.released.push(member.source.report().clone());
+        }
+        self.members.iter_mut().for_each(|member| member.source.renew_scheduling());
     }
 
     /// Interfaces that have ended early since this was asked last.
@@ -118,9 +183,7 @@ impl LiveSeveral {
     }
 
     fn look(&mut self) {
-        for (number, member) in (0..).zip(&mut self.members) {
-            member.look(number);
-        }
+        self.members.iter_mut().for_each(Member::look);
     }
 
     /// Takes over the frame that is next, if it is known which one that is, and looks on where it
@@ -128,23 +191,23 @@ impl LiveSeveral {
     fn take_next(&mut self) -> bool {
         let awaited = self.members.iter().filter(|member| member.is_awaited());
         let horizon = awaited.map(|member| member.known).min();
-        let next = |(number, member): (usize, &Member)| {
-            member.records.get(member.next).map(|record| (record.timestamp, number))
+        let next = |(place, member): (usize, &Member)| {
+            member.records.get(member.next).map(|record| (record.timestamp, place))
         };
-        let Some((time, number)) = self.members.iter().enumerate().filter_map(next).min() else {
+        let Some((time, place)) = self.members.iter().enumerate().filter_map(next).min() else {
             return false;
         };
         if horizon.is_some_and(|horizon| time > horizon) {
             return false;
         }
-        let Some(member) = self.members.get_mut(number) else { return false };
+        let Some(member) = self.members.get_mut(place) else { return false };
         let Some(record) = member.records.get(member.next) else { return false };
         let start = record.offset as usize;
         let end = start + record.captured_len as usize;
         let frame = member.bytes.get(start..end).unwrap_or_default();
         self.records.push(copied(&mut self.bytes, frame, record));
         member.next += 1;
-        member.look(u16::try_from(number).unwrap_or(u16::MAX));
+        member.look();
         true
     }
 
@@ -161,6 +224,7 @@ impl Source for LiveSeveral {
     }
 
     fn next_batch(&mut self) -> Option<Batch<'_>> {
+        self.release();
         self.bytes.clear();
         self.records.clear();
         let mut idle_ms: u32 = 0;

@@ -13,6 +13,7 @@ use super::stall::Stall;
 use crate::reading::ReadOptions;
 use crate::report::{Damage, DamageCause, Report};
 use crate::sys::clock::realtime_now;
+use crate::sys::libpcap::Instruction;
 use crate::sys::packet_socket::{PacketSocket, Readiness};
 use crate::sys::scheduling::{become_realtime, become_usual};
 
@@ -55,6 +56,8 @@ pub struct LiveSource {
     pub(super) is_up_at_start: bool,
     /// What the interface had lost at the start; of one source of a group only.
     pub(super) interface_dropped_before: Option<u64>,
+    /// What it lets in once it is asked to; none where it does so already.
+    pub(super) program: Option<Vec<Instruction>>,
     pub(super) records: Box<[Record]>,
     pub(super) phase: Phase,
     pub(super) handed_out: u64,
@@ -195,6 +198,28 @@ impl LiveSource {
         self.refreshes_since_interface = 0;
         let before = self.interface_dropped_before?;
         Some(interface_dropped(&self.name)?.saturating_sub(before))
+    }
+
+    /// Lets frames in, of an interface that was opened [detached](super::DetachedSocket).
+    pub fn let_in(&mut self) {
+        let Some(program) = self.program.take() else { return };
+        if let Err(error) = self.socket.attach_filter(&program) {
+            self.end_by(DamageCause::Unreadable(error.to_string()));
+        }
+    }
+
+    /// Takes nothing more in. What the ring holds is handed out, and then it ends.
+    pub(super) fn leave(&mut self) {
+        if self.phase == Phase::Reading {
+            self.begin_draining();
+        }
+    }
+
+    /// Another source of the same thread has ended, and with it that thread's real time.
+    pub(super) fn renew_scheduling(&mut self) {
+        if self.scheduling == Scheduling::Realtime {
+            self.scheduling = Scheduling::Wanted;
+        }
     }
 
     /// What there is now. Once it is stopped it waits for the rest, which comes soon.

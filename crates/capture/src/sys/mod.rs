@@ -5,6 +5,8 @@ pub mod allocator;
 #[cfg(target_os = "linux")]
 pub mod clock;
 #[cfg(target_os = "linux")]
+pub mod descriptors;
+#[cfg(target_os = "linux")]
 pub mod features;
 #[cfg(target_os = "linux")]
 pub mod gso_limit;

@@ -26,12 +26,11 @@ const BLOCK_STATUS_OFFSET: usize = 8;
 const SLOT_STATUS_OFFSET: usize = 0;
 
 impl PacketRing {
-    /// Makes a ring on `socket` and maps it.
+    /// Maps the ring of this shape that `socket` has.
     ///
     /// # Errors
-    /// Those of [`PacketSocket::set_ring`] and of mmap(2).
-    pub fn new(socket: &PacketSocket, shape: &RingShape) -> io::Result<Self> {
-        socket.set_ring(shape)?;
+    /// Those of mmap(2).
+    pub fn mapped(socket: &PacketSocket, shape: &RingShape) -> io::Result<Self> {
         let size_bytes = shape.block_size_bytes as usize * shape.block_count as usize;
         let memory = socket.map(size_bytes)?;
         let (area_len, status_offset) = if shape.block_timeout_ms > 0 {

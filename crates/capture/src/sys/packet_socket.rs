@@ -305,6 +305,19 @@ impl PacketSocket {
     }
 }
 
+impl From<OwnedFd> for PacketSocket {
+    /// One that another process has opened.
+    fn from(socket: OwnedFd) -> Self {
+        Self { socket }
+    }
+}
+
+impl From<PacketSocket> for OwnedFd {
+    fn from(socket: PacketSocket) -> Self {
+        socket.socket
+    }
+}
+
 /// By a hash that is the same in both directions; fragments are put together first, since
 /// later ones have no ports.
 const FANOUT_MODE: u32 = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_DEFRAG;

@@ -5,6 +5,7 @@
 // A test that is skipped says so.
 #![allow(clippy::print_stderr)]
 
+mod changing;
 #[cfg(feature = "tap")]
 mod ecn;
 mod frames;

@@ -22,8 +22,8 @@ pub struct StageRow<'a> {
     pub stage: usize,
     /// The compact records of its packets, end to end.
     pub records: &'a [u8],
-    /// The numbers that no record has.
-    pub numbers: &'a [f64],
+    /// The numbers that are not read from records.
+    pub numbers: &'a [f32],
     /// What names say, where the stage takes them for evidence.
     pub evidence: Option<Evidence>,
 }
@@ -61,7 +61,7 @@ pub trait AskElsewhere: Send {
 /// Who computes the stages after the first, where the thread that keeps the flows does not.
 pub(super) enum Answering {
     Threads(Consumers),
-    Elsewhere { to: Box<dyn AskElsewhere>, numbers: Vec<f64> },
+    Elsewhere { to: Box<dyn AskElsewhere>, numbers: Vec<f32> },
 }
 
 impl Answering {
@@ -116,7 +116,7 @@ impl Answering {
         };
         let Some(stage) = cascade.stages.get(index) else { return false };
         numbers.clear();
-        flow.packets.numbers(&stage.features, numbers);
+        flow.packets.unrecorded_numbers(&stage.features, numbers);
         let evidence = stage.names().map(|_| flow.evidence(index));
         let records = flow.packets.records(&stage.features);
         to.ask(place, &flow.key, StageRow { stage: index, records, numbers, evidence })

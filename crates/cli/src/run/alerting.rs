@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use alerts::{Alerts, BeginError, Clocks, Lists, NotifyState, Options, Settings};
+use alerts::{Alerts, BeginError, Clocks, Lists, Options, Settings};
 use session::host::machine_name;
 use store::Store;
 
@@ -33,20 +33,15 @@ pub(super) fn begin(
     page: Option<String>,
 ) -> Result<Option<Alerts>, Failure> {
     let Some(store) = store.filter(|_| !settings.is_empty()) else { return Ok(None) };
-    let host_name = machine_name();
     let eve = session::exports::eve::alert_line;
-    let options = Options { is_live, host_name, page, lists, clocks: CLOCKS, eve };
+    let options = Options { is_live, host_name: machine_name(), page, lists, clocks: CLOCKS, eve };
     Ok(Some(Alerts::begin(settings, options, Arc::clone(store))?))
 }
 
-/// Ends, and says what was not delivered.
-pub(super) fn end(alerts: Alerts) {
-    for NotifyState { name, failed, failure, .. } in alerts.end(DELIVER_WITHIN) {
-        if failed > 0 {
-            let why = failure.map_or_else(String::new, |why| format!(": {why}"));
-            eprintln!("wirelens: [[notify]] {name}: {failed} alerts were not delivered{why}");
-        }
-    }
+/// Ends, and says what was lost: whether anything was.
+pub(super) fn end(alerts: Option<Alerts>) -> bool {
+    let losses = alerts.map(|alerts| alerts.finish(DELIVER_WITHIN)).into_iter().flatten();
+    losses.inspect(|loss| eprintln!("wirelens: {loss}")).count() > 0
 }
 
 /// Sends an alert to each destination.

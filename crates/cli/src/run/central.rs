@@ -64,8 +64,7 @@ pub(super) fn run(
         tell_line("[sensors]: new files; other settings take effect at the next start");
     });
     let ended = central.end(store.as_deref());
-    alerts.into_iter().for_each(alerting::end);
-    let has_lost = stored::end(history.as_deref(), None);
+    let has_lost = alerting::end(alerts) | stored::end(history.as_deref(), None);
     server.into_iter().for_each(Server::end);
     service::stopping();
     let counts = ended?;

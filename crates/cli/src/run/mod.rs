@@ -27,7 +27,7 @@ use session::published::NatsSettings;
 use session::reading::{Inputs, OpenSources};
 use session::run::{
     Again, Doors, InputSettings, Jail, NO_FILE, Plan, Readings, RunError, RunSettings, Session,
-    USUAL, check_user, example, read,
+    SessionOutcome, USUAL, check_user, example, read,
 };
 use session::stored::HistorySettings;
 use session::toml_text::{Mistake, settings_text};
@@ -114,6 +114,9 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
         plan.run.user.as_deref().map_or(Ok(()), check_user).map_err(refused)?;
         return Ok(checked(&plan, arguments));
     }
+    if let Some(path) = path.filter(|_| arguments.interface.is_empty()) {
+        plan.keep_opening(path, &inputs);
+    }
     plan.change_user(&inputs).map_err(refused)?;
     pass(plan, (inputs, opened), beside, arguments, host)
 }
@@ -194,10 +197,9 @@ fn pass(
     });
     let status =
         finished.as_ref().ok().map(|finished| summary::finished(finished, arguments.quiet));
-    // Rows of a run that failed are alerted on and stored, too.
-    alerts.into_iter().for_each(alerting::end);
-    // Last of all: alerts are rows, too.
-    let has_lost = stored::end(history.as_deref(), bus);
+    announce_end(finished.as_ref().ok(), server.is_some() && !arguments.view);
+    // Rows of a run that failed are alerted on and stored, too. Alerts first: they are rows.
+    let has_lost = alerting::end(alerts) | stored::end(history.as_deref(), bus);
     let finished = finished?;
     if let Some(server) = server {
         let control = &finished.inputs.control;
@@ -209,6 +211,13 @@ fn pass(
     service::stopping();
     let status = status.unwrap_or(Ok(Status::Fine))?;
     Ok(if has_lost { Status::Error } else { status })
+}
+
+/// Unless a page stays: others are waited for from here on, and no packet shows that the run lives.
+fn announce_end(finished: Option<&SessionOutcome>, has_page: bool) {
+    if finished.is_none_or(|one| !has_page || one.inputs.control.is_stopped()) {
+        service::stopping();
+    }
 }
 
 /// The observers of a run: the page, alerts, the history, and who it is published to.

@@ -65,7 +65,8 @@ pub(crate) fn facts(inputs: &Inputs, is_report: bool) -> Facts {
         let so_far = progress.so_far();
         (so_far.received, so_far.dropped.ring_full)
     };
-    facts_of(mode, inputs.names(), Box::new(packets))
+    let inputs = Box::new(inputs.naming());
+    Facts { inputs, ..facts_of(mode, Vec::new(), Box::new(packets)) }
 }
 
 /// The same of a run that counts packets itself.
@@ -73,7 +74,7 @@ pub(crate) fn facts_of(mode: Mode, inputs: Vec<String>, packets: CountPackets) -
     Facts {
         version: env!("CARGO_PKG_VERSION"),
         mode,
-        inputs,
+        inputs: Box::new(move || inputs.clone()),
         now_ns: || clock::realtime().as_ns(),
         packets,
         packet_log: None,

@@ -148,7 +148,7 @@ impl FlowCounts {
     pub(super) fn add_parts(&mut self, reason: EndReason, packets: u64, bytes: u64) {
         self.ended[reason as usize] += 1;
         self.packets += packets;
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
     /// Flows that ended for one reason.
@@ -169,6 +169,6 @@ impl FlowCounts {
             *mine += theirs;
         }
         self.packets += other.packets;
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }

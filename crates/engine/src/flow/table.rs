@@ -234,14 +234,14 @@ impl FlowTable {
             self.end(slot, self.reason(&hot), true);
             return self.begin(packet, Beginning::of(packet));
         }
+        let is_full = hot.packets[packet.direction as usize] == u32::MAX;
         if hot.has(Hot::CLOSED) {
-            if time.since(cold.since) >= FlowOptions::LINGER {
+            if time.since(cold.since) >= FlowOptions::LINGER || is_full {
                 self.end(slot, closing(&hot), true);
                 return self.begin(packet, Beginning::of(packet));
             }
         } else {
             let began = if self.options.window.is_some() { cold.since } else { hot.first };
-            let is_full = hot.packets[packet.direction as usize] == u32::MAX;
             if time.since(began) >= self.options.active_timeout || is_full {
                 // Where the window has ended as well, the row may be written already.
                 let is_past_window = self.window_end(&hot).is_some_and(|end| time >= end);
@@ -570,3 +570,6 @@ impl FlowTable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

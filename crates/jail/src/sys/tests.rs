@@ -2,9 +2,10 @@
 //! succeeds, so that none of them is refused by something else.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::net::UdpSocket;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr;
@@ -14,7 +15,7 @@ use std::thread;
 use super::*;
 use crate::{DeviceChanges, Needs, enter};
 
-/// What the child is: `free`, `jailed` or `helper`, and its folders.
+/// What the child is: `free`, `jailed`, `helper` or `opener`, and its folders.
 const ROLE: &str = "WIRELENS_JAIL_CHILD";
 const FOLDER: &str = "WIRELENS_JAIL_FOLDER";
 
@@ -48,8 +49,29 @@ fn victim() -> libc::pid_t {
     id
 }
 
+/// A packet socket from before the jail, which has no interface yet; -1 where that is refused.
+fn packet_socket() -> libc::c_int {
+    // SAFETY: numbers alone.
+    unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) }
+}
+
+/// Binds it to loopback, whose index is 1 in every network.
+fn bind(packets: libc::c_int) -> io::Result<()> {
+    // SAFETY: zeros are an address.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_ifindex = 1;
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: an address of that length, which is only read.
+    done(unsafe { libc::bind(packets, (&raw const address).cast(), len) }.into())
+}
+
 /// The attempts, by name; each returns its outcome.
-fn attempts(folder: &Path, victim: libc::pid_t) -> Vec<(&'static str, io::Result<()>)> {
+fn attempts(
+    folder: &Path,
+    victim: libc::pid_t,
+    packets: libc::c_int,
+) -> Vec<(&'static str, io::Result<()>)> {
     let (inside, outside) = (folder.join("granted"), folder.join("other"));
     let call = |number, one: libc::c_long, two: libc::c_long| {
         // SAFETY: numbers alone, or null where the kernel takes an address.
@@ -74,6 +96,16 @@ fn attempts(folder: &Path, victim: libc::pid_t) -> Vec<(&'static str, io::Result
         }
     };
     let netlink = libc::c_long::from(libc::AF_NETLINK);
+    // The same call by the number that x32 has for it, which a kernel without x32 does not know.
+    let again = || match call(0x4000_0000 | libc::SYS_getpid, 0, 0) {
+        Err(error) if error.raw_os_error() != Some(libc::EPERM) => Ok(()),
+        other => other,
+    };
+    let setuid = fs::Permissions::from_mode(0o4755);
+    let files = ["b", "c"].map(|name| fs::File::create(inside.join(name)).unwrap());
+    let mut making = OpenOptions::new();
+    making.write(true).create_new(true).mode(0o4755);
+    let by_open = || making.open(inside.join("a"));
     vec![
         ("write inside", fs::write(inside.join("kept"), "x")),
         ("rename inside", fs::rename(inside.join("kept"), inside.join("renamed"))),
@@ -95,7 +127,13 @@ fn attempts(folder: &Path, victim: libc::pid_t) -> Vec<(&'static str, io::Result
         ("signal", call(libc::SYS_kill, id, stop)),
         ("socket", UdpSocket::bind("127.0.0.1:0").map(drop)),
         ("raw socket", call(libc::SYS_socket, libc::AF_PACKET.into(), libc::SOCK_RAW.into())),
+        ("another interface", bind(packets)),
         ("unshare", call(libc::SYS_unshare, names, 0)),
+        ("limits of another", call(libc::SYS_prlimit64, id, libc::RLIMIT_CPU.into())),
+        ("call of x32", again()),
+        ("setuid by open", by_open().map(drop)),
+        ("setuid by name", fs::set_permissions(inside.join("b"), setuid.clone())),
+        ("setuid by descriptor", files[1].set_permissions(setuid)),
     ]
 }
 
@@ -104,8 +142,11 @@ const ALLOWED: [&str; 6] =
 /// What a process that changes devices by a program, and uses maps, can do as well.
 const OF_HELPER: [&str; 3] = ["execve", "element of a map", "netlink socket"];
 /// Only root can, even without a jail.
-const OF_ROOT: [&str; 5] = ["mount", "raw socket", "unshare", "map", "program of bpf"];
-const ATTEMPT_COUNT: usize = 22;
+const OF_ROOT: [&str; 6] =
+    ["mount", "raw socket", "another interface", "unshare", "map", "program of bpf"];
+/// What a process that opens interfaces for another can do as well.
+const OF_OPENER: [&str; 4] = ["netlink socket", "socket", "raw socket", "another interface"];
+const ATTEMPT_COUNT: usize = 28;
 
 /// Commands of bpf(2).
 const BPF_MAP_CREATE: libc::c_long = 0;
@@ -129,6 +170,7 @@ fn child() {
         // What is mounted is its own. SAFETY: a flag alone.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0);
     }
+    let packets = packet_socket();
     // A thread from before, which makes its attempts later.
     let (go, waiting) = mpsc::channel::<()>();
     let (to, answers) = mpsc::channel();
@@ -144,6 +186,7 @@ fn child() {
         let changes = DeviceChanges::ByProgram(program());
         let needs = match &*role {
             "helper" => Needs { has_maps: true, changes, ..needs },
+            "opener" => Needs { opens_interfaces: true, ..needs },
             _ => needs,
         };
         let entered = enter(&needs);
@@ -160,7 +203,7 @@ fn child() {
     go.send(()).unwrap();
     println!("attempt early thread: {}", answers.recv().unwrap());
     early.join().unwrap();
-    for (name, result) in attempts(folder, victim) {
+    for (name, result) in attempts(folder, victim, packets) {
         println!("attempt {name}: {}", result.is_ok());
     }
 }
@@ -245,6 +288,25 @@ fn a_process_that_changes_devices_starts_one_program_and_uses_maps_that_are_open
     }
     // CAP_NET_ADMIN.
     assert!(!is_root() || said.contains("CapEff: 0000000000001000"), "{said}");
+}
+
+#[test]
+fn a_process_that_opens_interfaces_makes_their_sockets_and_nothing_else() {
+    let version = landlock_version().unwrap_or(0);
+    let (said, attempts) = run("opener");
+    assert_eq!(attempts.len(), ATTEMPT_COUNT, "{said}");
+    for (name, is_done) in attempts {
+        let needs_landlock = name.ends_with("outside") || name == "early thread";
+        if name != "read outside" && needs_landlock && version < 1 {
+            continue;
+        }
+        let is_opening = OF_OPENER.contains(&&*name);
+        let is_beyond = OF_ROOT.contains(&&*name) && !is_root();
+        let is_allowed = ALLOWED.contains(&&*name) || (is_opening && !is_beyond);
+        assert_eq!(is_done, is_allowed, "{name}: {said}");
+    }
+    // CAP_NET_RAW.
+    assert!(!is_root() || said.contains("CapEff: 0000000000002000"), "{said}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What an acknowledgement says of the packets that it covers.
 
+use std::ops::Range;
+
 use packet::wire::tcp::SeqNumber;
 use packet::{Span, Timestamp};
 
@@ -31,11 +33,13 @@ impl Way {
         &mut self,
         count: usize,
         segment: &Segment,
-        ack: SeqNumber,
+        (before, ack): (Option<SeqNumber>, SeqNumber),
         echo: Echo,
         context: &mut Context<'_, T>,
     ) {
         let trigger = self.trigger(0..count, 0);
+        let first = self.outstanding.get(0).map(|first| first.seq);
+        let edge = before.or(first).unwrap_or(ack);
         let last = self.outstanding.get(count - 1).copied();
         let is_exact = last.is_some_and(|last| last.end == ack);
         let timer = context.limits.delayed_ack;
@@ -50,7 +54,7 @@ impl Way {
                 if packet.has(Waiting::OPENS) { Method::Handshake } else { Method::Ack };
             let mut missing = None;
             if packet.has(Waiting::RESENT) {
-                match self.answers(&packet, segment) {
+                match self.answers(&packet, segment, edge) {
                     Answers::Original => method = Method::AckTimestamp,
                     Answers::Copy => missing = Some(MissingReason::Lost),
                     Answers::Unknown => missing = Some(MissingReason::Ambiguous),
@@ -76,7 +80,7 @@ impl Way {
             }
             self.find(&packet, segment.time, found, context);
         }
-        self.settle_copies(segment, ack, context);
+        self.settle_copies(segment, (edge, ack), context);
         self.outstanding.drop_first(count, ack, context.packets);
     }
 
@@ -85,13 +89,15 @@ impl Way {
     fn settle_copies<T: TakeSamples>(
         &mut self,
         segment: &Segment,
-        ack: SeqNumber,
+        (edge, ack): (SeqNumber, SeqNumber),
         context: &mut Context<'_, T>,
     ) {
         for copy in self.outstanding.take_copies(ack, context.packets) {
             let missing = match (copy.ticks(), segment.ticks) {
                 (Some(sent), Some((_, echo))) if echo == sent => None,
-                (Some(sent), Some((_, echo))) if is_tick_before(echo, sent) => {
+                (Some(sent), Some((_, echo)))
+                    if is_tick_before(echo, sent) && !copy.seq.is_after(edge) =>
+                {
                     Some(MissingReason::Needless)
                 }
                 _ => Some(MissingReason::Ambiguous),
@@ -111,7 +117,7 @@ impl Way {
     /// Of packets that an acknowledgement is the first to cover, the one that came last: that one
     /// it answers.
     #[inline]
-    fn trigger(&self, among: std::ops::Range<usize>, not: u8) -> Option<(usize, Timestamp)> {
+    fn trigger(&self, among: Range<usize>, not: u8) -> Option<(usize, Timestamp)> {
         let mut found: Option<(usize, Timestamp)> = None;
         for index in among {
             let Some(packet) = self.outstanding.get(index) else { break };
@@ -150,8 +156,14 @@ impl Way {
             && next.is_none_or(|next| next.time > now.minus(floor))
     }
 
-    /// Which copy of a packet an acknowledgement answers, by its timestamp.
-    fn answers(&self, packet: &Waiting, segment: &Segment) -> Answers {
+    /// Which copy of a packet an acknowledgement answers, by its timestamp. That is of the segment
+    /// at the left edge of the window (RFC 7323 §4.3): it says nothing of those beyond, which came
+    /// before it or after it. An echo of any copy, not of the last one alone, is none of the first
+    /// packet.
+    fn answers(&self, packet: &Waiting, segment: &Segment, edge: SeqNumber) -> Answers {
+        if packet.seq.is_after(edge) {
+            return Answers::Unknown;
+        }
         let copy = self.outstanding.copy_of(packet).and_then(Waiting::ticks);
         match (packet.ticks(), copy, segment.ticks) {
             (Some(first), Some(copy), Some((_, echo))) if first != copy => {
@@ -170,7 +182,8 @@ impl Way {
     ) {
         let before = std::mem::replace(&mut self.blocks, segment.blocks);
         let Some(high) = self.high else { return };
-        for (start, end) in segment.blocks.into_iter().flatten() {
+        let mut fresh = [const { None }; 4];
+        for (fresh, (start, end)) in fresh.iter_mut().zip(segment.blocks.into_iter().flatten()) {
             // One at or below the acknowledgement reports what came twice (RFC 2883).
             let is_beyond = start.is_after(ack) && start.is_before(end) && !end.is_after(high);
             if !is_beyond || before.contains(&Some((start, end))) {
@@ -180,29 +193,36 @@ impl Way {
             let grown = before.into_iter().flatten().find(|known| known.0 == start);
             let from =
                 grown.map_or(start, |(_, known)| if known.is_before(end) { known } else { start });
-            self.settle_block(from, end, segment, context);
+            *fresh = Some(self.within(from, end));
         }
+        // Copies are ambiguous here: they wait for the timestamp of a cumulative acknowledgement.
+        // One packet is answered, however many blocks an acknowledgement is the first to have.
+        let triggers = fresh.iter().flatten();
+        let triggers = triggers.filter_map(|block| self.trigger(block.clone(), Waiting::RESENT));
+        let Some(trigger) = triggers.max_by_key(|&(_, time)| time) else { return };
+        for block in fresh.into_iter().flatten() {
+            self.settle_block(block, trigger, segment, context);
+        }
+    }
+
+    /// Packets that wait within a block.
+    fn within(&self, start: SeqNumber, end: SeqNumber) -> Range<usize> {
+        let first = self.outstanding.first_from(start);
+        let steps = first..first.saturating_add(SACK_STEPS_MAX);
+        let is_within = |index: &usize| {
+            self.outstanding.get(*index).is_some_and(|packet| !packet.end.is_after(end))
+        };
+        first..first + steps.take_while(is_within).count()
     }
 
     fn settle_block<T: TakeSamples>(
         &mut self,
-        start: SeqNumber,
-        end: SeqNumber,
+        block: Range<usize>,
+        (place, time): (usize, Timestamp),
         segment: &Segment,
         context: &mut Context<'_, T>,
     ) {
-        let first = self.outstanding.first_from(start);
-        let steps = first..first.saturating_add(SACK_STEPS_MAX);
-        let last = steps
-            .take_while(|&index| {
-                self.outstanding.get(index).is_some_and(|packet| !packet.end.is_after(end))
-            })
-            .last();
-        let Some(last) = last else { return };
-        // Copies are ambiguous here: they wait for the timestamp of a cumulative acknowledgement.
-        let trigger = self.trigger(first..last + 1, Waiting::RESENT);
-        let Some((place, time)) = trigger else { return };
-        for index in first..=last {
+        for index in block {
             let Some(packet) = self.outstanding.get_mut(index) else { break };
             if packet.has(Waiting::DONE | Waiting::RESENT) {
                 continue;
@@ -230,6 +250,9 @@ impl Way {
     ) {
         self.totals.packets += u64::from(count);
         self.totals.retransmissions += u64::from(count);
+        // When the others were sent is not known any more; they have no latency, either.
+        let others = u64::from(count.saturating_sub(1));
+        self.totals.missing[MissingReason::Ambiguous as usize] += others;
         self.outstanding.resend(copy.seq, copy.end);
         copy.flags |= Waiting::COPY;
         self.miss(&copy, MissingReason::Ambiguous, context);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use super::number::Number;
+use super::payload_byte;
 use crate::block::Block;
 use crate::identity::Identity;
 use crate::layout::{Layout, PAYLOAD_LEN_MAX};
@@ -247,6 +248,25 @@ impl FlowFeatures {
     #[must_use]
     pub fn numbers(&self) -> &[Number] {
         &self.numbers
+    }
+
+    /// Appends all numbers of a row, from its records and those numbers that are not read from
+    /// records, as [`FirstPackets`](super::FirstPackets) gives them; false where these are fewer or
+    /// more.
+    #[must_use]
+    pub fn row_numbers(&self, records: &[u8], unrecorded: &[f32], out: &mut Vec<f64>) -> bool {
+        let mut unrecorded = unrecorded.iter();
+        for &number in &self.numbers {
+            let value = match number {
+                Number::Byte { packet, index } => {
+                    Some(payload_byte(self.layout, records, packet, index))
+                }
+                _ => unrecorded.next().map(|&value| value.into()),
+            };
+            let Some(value) = value else { return false };
+            out.push(value);
+        }
+        unrecorded.next().is_none()
     }
 
     /// Whether a number needs what [`FirstSteps`](crate::FirstSteps) keeps.

@@ -40,6 +40,9 @@ pub struct FirstPackets {
     long_count: u8,
 }
 
+/// The number of what is not there.
+const MISSING: f64 = -1.0;
+
 /// Bytes of an IP packet that Ethernet carries unless its ends agree on more.
 const USUAL_LEN_MAX: u32 = 1_500;
 
@@ -126,6 +129,15 @@ impl FirstPackets {
         out.extend(features.numbers().iter().map(|&number| self.number(features.layout(), number)));
     }
 
+    /// Appends the numbers of `features` that are not read from records:
+    /// [`FlowFeatures::row_numbers`] makes all numbers of these and of the records.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // Every number is rounded to 32 bits: none changes.
+    pub fn unrecorded_numbers(&self, features: &FlowFeatures, out: &mut Vec<f32>) {
+        let unrecorded = features.numbers().iter().filter(|number| !number.is_recorded());
+        out.extend(unrecorded.map(|&number| self.number(features.layout(), number) as f32));
+    }
+
     /// Bytes that it allocates, with the room that its lists have.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
@@ -134,7 +146,6 @@ impl FirstPackets {
 
     #[inline]
     pub(crate) fn number(&self, layout: Layout, number: Number) -> f64 {
-        const MISSING: f64 = -1.0;
         let port = |port| f64::from(layout.identity().port(port));
         let step = |packet: u8| self.steps.steps().get(usize::from(packet));
         match number {
@@ -149,9 +160,7 @@ impl FirstPackets {
                 let len = step(packet).and_then(|step| step.payload_bytes);
                 len.map_or(MISSING, |len| single(len.into()))
             }
-            Number::Byte { packet, index } => {
-                self.payload_byte(layout, packet, index).map_or(MISSING, f64::from)
-            }
+            Number::Byte { packet, index } => payload_byte(layout, &self.records, packet, index),
         }
     }
 
@@ -159,16 +168,17 @@ impl FirstPackets {
     pub(crate) const fn steps(&self) -> &FirstSteps {
         &self.steps
     }
+}
 
-    /// Records are whole, so a byte that is there has its presence behind it.
-    #[inline]
-    fn payload_byte(&self, layout: Layout, packet: u8, index: u16) -> Option<u8> {
-        let start = usize::from(packet) * layout.record_len();
-        let place = layout.offset(Block::Payload) + usize::from(index);
-        let presence = self.records.get(start + layout.data_len() + place / 8)?;
-        let is_there = presence << (place % 8) & 0x80 != 0;
-        self.records.get(start + place).copied().filter(|_| is_there)
-    }
+/// A byte of a packet's payload as a number. Records are whole, so a byte that is there has its
+/// presence behind it.
+#[inline]
+fn payload_byte(layout: Layout, records: &[u8], packet: u8, index: u16) -> f64 {
+    let start = usize::from(packet) * layout.record_len();
+    let place = layout.offset(Block::Payload) + usize::from(index);
+    let presence = records.get(start + layout.data_len() + place / 8);
+    let is_there = presence.is_some_and(|presence| presence << (place % 8) & 0x80 != 0);
+    records.get(start + place).filter(|_| is_there).map_or(MISSING, |&byte| byte.into())
 }
 
 /// As 32-bit floating point has it.

@@ -70,6 +70,11 @@ impl Number {
         }
     }
 
+    /// Whether it is read from a record.
+    pub(super) const fn is_recorded(self) -> bool {
+        matches!(self, Self::Byte { .. })
+    }
+
     /// Whether it is of the kind that [`FirstSteps`](crate::FirstSteps) keeps.
     pub(super) const fn is_of_step(self) -> bool {
         matches!(

@@ -96,6 +96,26 @@ fn numbers_are_as_they_are_named() {
 }
 
 #[test]
+fn the_numbers_of_a_row_are_made_again_of_its_records_and_the_others() {
+    let three = features(4, 3, &ALL);
+    // What is kept of a flow may be more than a model reads.
+    let all = FlowFeatures::of_all([&features(4, 5, &["pkt4_byte_3"]), &three]).unwrap();
+    let mut first = FirstPackets::default();
+    for time in 0..6 {
+        let (mut unrecorded, mut again) = (Vec::new(), Vec::new());
+        first.unrecorded_numbers(&three, &mut unrecorded);
+        assert_eq!(unrecorded.len(), ALL.len() - 3);
+        let records = first.records(&three);
+        assert!(three.row_numbers(records, &unrecorded, &mut again));
+        assert_eq!(bits_of(&again), bits_of(&numbers(&first, &three)));
+        for other in [&unrecorded[1..], &[unrecorded.as_slice(), &[0.0]].concat()] {
+            assert!(!three.row_numbers(records, other, &mut Vec::new()));
+        }
+        take(&mut first, &all, &tcp(time % 2 == 0, b"byte"), time % 2 == 0, time << 40);
+    }
+}
+
+#[test]
 fn a_row_of_fewer_packets_is_the_beginning_of_one_of_more() {
     let one = features(4, 1, &["server_port", "pkt0_size_bytes"]);
     let three = features(4, 3, &["pkt2_payload_bytes", "server_port"]);

@@ -222,7 +222,9 @@ impl Pcapng {
                 counts.statistics_without_interface.wrapping_add(1);
             return BlockKind::Statistics(None);
         };
-        let timestamp = channel.timestamp(self.order.ticks_at(block, 12), counts);
+        // The stamps that are counted where they are clamped are those of frames.
+        let clamped = &mut FileCounts::default();
+        let timestamp = channel.timestamp(self.order.ticks_at(block, 12), clamped);
         let mut statistics = InterfaceStatistics { timestamp, ..InterfaceStatistics::default() };
         let mut reader = Reader { budget: &mut metadata.budget, counts };
         let mut options = options_of(block, STATISTICS_HEADER_LEN, self.order);
@@ -235,10 +237,8 @@ impl Pcapng {
             };
             let ticks = self.order.ticks_at(option.value, 0);
             match option.code {
-                code::ISB_STARTTIME => {
-                    statistics.start = Some(channel.timestamp(ticks, reader.counts))
-                }
-                code::ISB_ENDTIME => statistics.end = Some(channel.timestamp(ticks, reader.counts)),
+                code::ISB_STARTTIME => statistics.start = Some(channel.timestamp(ticks, clamped)),
+                code::ISB_ENDTIME => statistics.end = Some(channel.timestamp(ticks, clamped)),
                 code::ISB_IFRECV => statistics.received = Some(number),
                 code::ISB_IFDROP => statistics.dropped = Some(number),
                 code::ISB_FILTERACCEPT => statistics.filter_accepted = Some(number),

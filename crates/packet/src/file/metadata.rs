@@ -144,7 +144,7 @@ counts! {
     statistics_without_interface,
     /// Stamps whose part below a second is a second or more; taken as they are.
     subseconds_above_second,
-    /// Stamps past the year 2262; taken as [`Timestamp::MAX`].
+    /// Stamps of frames past the year 2262, or before 1677; taken as the nearer end.
     timestamps_saturated,
     /// Records of old pcap versions whose lengths stood in the other order.
     lengths_swapped,

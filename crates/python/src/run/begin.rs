@@ -117,7 +117,8 @@ fn name_for_ever(name: &str) -> Result<&'static str, Refusal> {
     Ok(kept)
 }
 
-type Tables = Vec<(&'static str, Arc<MemoryTable>)>;
+/// Tables in memory, each with the place of its application in the plan.
+type Tables = Vec<(usize, Arc<MemoryTable>)>;
 
 /// Gives each table without an output a place in memory, and adds the applications in Python.
 fn take_rows(
@@ -130,10 +131,11 @@ fn take_rows(
     let batch_rows = within("batch_size", options.batch_size, 1, BATCH_ROWS_MAX)?;
     let is_live = plan.input.is_live();
     let mut tables = Tables::new();
-    for planned in plan.applications.iter_mut().filter(|planned| planned.wants_door) {
+    let planned = plan.applications.iter_mut().enumerate();
+    for (place, planned) in planned.filter(|(_, planned)| planned.wants_door) {
         let kept = MemoryTable::new();
         planned.door = Some(Box::new(Keeping::new(Arc::clone(&kept), Arc::clone(budget))));
-        tables.push((planned.ready.name(), kept));
+        tables.push((place, kept));
     }
     for (at, (name, text)) in options.applications.iter().enumerate() {
         let name = name_for_ever(name)?;

@@ -104,6 +104,13 @@ fn array(name: &str, values: &Bound<'_, PyList>) -> PyResult<ArrayRef> {
             }
         };
     }
+    made_of(kind, values).map_err(|error| {
+        let wanted = "wanted: numbers of at most 64 bits, and text that is Unicode";
+        Refusal::new(Kind::Option, format_args!("column {name}: {error}; {wanted}")).into()
+    })
+}
+
+fn made_of(kind: Option<Values>, values: &Bound<'_, PyList>) -> PyResult<ArrayRef> {
     Ok(match kind {
         Some(Values::Truth) => Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?)),
         Some(Values::Whole) => Arc::new(Int64Array::from(values.extract::<Vec<Option<i64>>>()?)),

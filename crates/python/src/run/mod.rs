@@ -69,7 +69,8 @@ pub(crate) struct Run {
     thread: Mutex<Option<JoinHandle<()>>>,
     control: Arc<Control>,
     budget: Arc<Budget>,
-    kept: Vec<(&'static str, Arc<MemoryTable>)>,
+    /// By the place of the application that makes it.
+    kept: Vec<(usize, Arc<MemoryTable>)>,
     is_live: bool,
     /// Tables of the settings that only the command acts on.
     unused: Vec<&'static str>,
@@ -187,11 +188,12 @@ impl Run {
         self.unused.clone()
     }
 
-    /// The tables that are in memory: name, rows, and how many had no room.
-    fn tables(&self) -> Vec<(&'static str, RowBatches, u64)> {
-        let table = |(name, kept): &(&'static str, Arc<MemoryTable>)| {
+    /// The tables that are in memory: the place of its application among the closings, rows, and
+    /// how many had no room.
+    fn tables(&self) -> Vec<(usize, RowBatches, u64)> {
+        let table = |(place, kept): &(usize, Arc<MemoryTable>)| {
             let kept::Table { columns, batches, dropped } = kept.take();
-            (*name, RowBatches::declared(columns, batches), dropped)
+            (*place, RowBatches::declared(columns, batches), dropped)
         };
         self.kept.iter().map(table).collect()
     }

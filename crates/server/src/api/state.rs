@@ -102,7 +102,7 @@ pub(crate) struct ColumnAbout {
     pub name: &'static str,
     /// `text`, `u64`, `u32`, `u16`, `i8`, `f64`, `timestamp` or `bytes`.
     pub r#type: &'static str,
-    /// Text of the alert.
+    /// What its values mean.
     pub about: &'static str,
     /// Whether it may be null.
     pub nullable: bool,
@@ -133,7 +133,7 @@ impl RunState {
         Self {
             version: facts.version,
             mode: facts.mode.name(),
-            inputs: facts.inputs.clone(),
+            inputs: (facts.inputs)(),
             drills: drills.collect(),
             is_over: store.is_over(),
             started: started_ns.to_string(),

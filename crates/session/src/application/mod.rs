@@ -21,7 +21,6 @@ use engine::flow::pass::{LabelKind, Lens, Now};
 use engine::group::Outcome;
 use engine::run::Control;
 use packet::HashSeed;
-use packet::file::Interface;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -41,6 +40,7 @@ use crate::clock::Clock;
 use crate::done::RunTotals;
 use crate::drills::Drills;
 use crate::input::InputSettings;
+use crate::live_interfaces::LiveInterfaces;
 use crate::outlet::{Merge, Outlet, Sharing};
 use crate::outside::Pace;
 use crate::reading::InputRequest;
@@ -228,9 +228,9 @@ pub struct Opening {
     pub seed: HashSeed,
     /// Stops the run where its results cannot be kept.
     pub control: Arc<Control>,
-    /// The interfaces that are listened on, in the order of their numbers in records; none where
-    /// frames describe theirs as they come.
-    pub interfaces: Vec<Interface>,
+    /// The interfaces that are listened on, by their numbers in records: a reload adds some. None
+    /// where frames describe theirs as they come.
+    pub interfaces: LiveInterfaces,
     /// Prints messages for users, if they want them; a line each.
     pub tell: Option<fn(&str)>,
     /// How far reading is, and what was lost on the way.

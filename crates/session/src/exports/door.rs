@@ -1,18 +1,21 @@
 //! Where rows are handed in, and how a run is refused before it begins.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use capture::live::CutFrames;
 use engine::columns::{Columns, Schema};
 use engine::flow::pass::LabelKind;
 use sink::{Existing, Files, OutputError, OutputFile, Parts, Turn, time_column};
+use store::packets::PacketLog;
 
 use super::eve::Eve;
 use super::file::TextFile;
 use super::ipfix::{Choices, Ipfix};
 use super::row::Places;
 use super::zeek::{ExtraColumns, Zeek};
-use super::{Export, Form, Records, Style};
-use crate::application::{Opening, Ready, Wants, Watchers};
+use super::{Export, Form, Records, Style, is_collector};
+use crate::application::{Opening, Ready, Replacement, Wants, Watchers};
 use crate::outlet::{RowsError, TakeRows};
 use crate::refusal::Refusal;
 
@@ -134,6 +137,24 @@ impl Open {
     }
 }
 
+impl Door {
+    /// Does something with what is open. Where one of several files cannot be written, the others
+    /// get their names with the rows that they have: they would go with this one otherwise.
+    fn or_finish(
+        &mut self,
+        act: impl FnOnce(&mut Open) -> Result<(), RowsError>,
+    ) -> Result<(), RowsError> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let done = act(open);
+        // A collector that takes no more would be waited for again.
+        if done.is_err() && !is_collector(&self.export.path) {
+            // The first failure is the one to report.
+            let _ = self.open.take().map(Open::finish);
+        }
+        done
+    }
+}
+
 fn lock(said: &Said) -> std::sync::MutexGuard<'_, Shared> {
     said.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -147,15 +168,15 @@ impl TakeRows for Door {
     }
 
     fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {
-        self.open.as_mut().map_or(Ok(()), |open| open.take(rows))
+        self.or_finish(|open| open.take(rows))
     }
 
     fn flush_held(&mut self) -> Result<(), RowsError> {
-        self.open.as_mut().map_or(Ok(()), Open::flush_held)
+        self.or_finish(Open::flush_held)
     }
 
     fn reopen(&mut self) -> Result<(), RowsError> {
-        self.open.as_mut().map_or(Ok(()), Open::reopen)
+        self.or_finish(Open::reopen)
     }
 
     fn finish(self: Box<Self>) -> Result<(), RowsError> {
@@ -184,6 +205,10 @@ impl Ready for Exporting {
         self.ready.is_by_flow()
     }
 
+    fn has_shares(&self) -> bool {
+        self.ready.has_shares()
+    }
+
     fn wants(&self) -> Wants {
         self.ready.wants()
     }
@@ -200,12 +225,36 @@ impl Ready for Exporting {
         self.ready.classifies_again()
     }
 
-    fn reads(&self) -> &[std::path::PathBuf] {
+    fn reads(&self) -> &[PathBuf] {
         self.ready.reads()
+    }
+
+    fn log_folder(&self) -> Option<&Path> {
+        self.ready.log_folder()
+    }
+
+    fn log_search(&self) -> Option<Arc<dyn PacketLog>> {
+        self.ready.log_search()
+    }
+
+    fn replacement(&self) -> Option<Replacement> {
+        self.ready.replacement()
+    }
+
+    fn cut_frames(&self) -> Option<CutFrames> {
+        self.ready.cut_frames()
+    }
+
+    fn escalates(&self) -> bool {
+        self.ready.escalates()
     }
 
     fn has_maps(&self) -> bool {
         self.ready.has_maps()
+    }
+
+    fn attaches(&self) -> bool {
+        self.ready.attaches()
     }
 
     fn unsteered(&self) -> Option<&'static str> {
@@ -253,8 +302,10 @@ mod tests {
 
     use engine::columns::{Field, Kind, Value};
     use engine::run::Control;
+    use sink::Format;
+    use store::packets::{PacketQuery, PacketRow};
 
-    use super::super::Options;
+    use super::super::{Options, Partition};
     use super::*;
     use crate::outlet::{RowsWriter, WhenBehind, begin};
 
@@ -270,9 +321,13 @@ mod tests {
     }
 
     fn rows(count: usize) -> Columns {
+        rows_at(std::iter::repeat_n(1, count))
+    }
+
+    fn rows_at(times: impl IntoIterator<Item = i64>) -> Columns {
         let mut rows = Columns::new(SCHEMA);
-        for _ in 0..count {
-            rows.push_row(&[Value::Str("1:abc="), Value::TimestampNs(1)]).unwrap();
+        for time in times {
+            rows.push_row(&[Value::Str("1:abc="), Value::TimestampNs(time)]).unwrap();
         }
         rows
     }
@@ -307,6 +362,134 @@ mod tests {
         assert_eq!(counts, [200_000, dropped]);
         assert!(dropped > 0);
         assert_eq!(reading.join().unwrap(), 200_000 - dropped);
+    }
+
+    #[test]
+    fn where_one_part_cannot_be_begun_the_others_keep_their_rows() {
+        const HOUR: i64 = 3_600_000_000_000;
+        let home = tempfile::tempdir().unwrap();
+        let day = home.path().join("date=1970-01-01");
+        let options = Options { partition: Some(Partition::Hour), ..Options::default() };
+        let (path, form, force) = (home.path().to_owned(), Form::Rows(Format::Csv), false);
+        let export = Export { path, form, force, options };
+        let mut door = Door { export, said: Said::default(), open: None };
+        door.begin(SCHEMA);
+        door.take(&rows_at([0, HOUR])).unwrap();
+        // What stands there is no folder, which root cannot ignore as it can permissions.
+        std::fs::write(day.join("hour=02"), "").unwrap();
+        assert!(door.take(&rows_at([2 * HOUR])).is_err());
+        drop(door);
+        for hour in ["hour=00", "hour=01"] {
+            let part = std::fs::read_to_string(day.join(hour).join("part-00000.csv")).unwrap();
+            assert_eq!(part.lines().count(), 2, "{hour}");
+        }
+    }
+
+    /// An application that is other than most in all that it says before it begins.
+    struct Unusual(Vec<PathBuf>);
+
+    impl Ready for Unusual {
+        fn name(&self) -> &'static str {
+            "unusual"
+        }
+
+        fn is_by_flow(&self) -> bool {
+            true
+        }
+
+        fn has_shares(&self) -> bool {
+            false
+        }
+
+        fn wants(&self) -> Wants {
+            Wants::flows(crate::flows::NEEDS)
+        }
+
+        fn schema(&self, _: bool) -> Schema {
+            SCHEMA
+        }
+
+        fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
+            vec![(LabelKind::Service, Vec::new())]
+        }
+
+        fn classifies_again(&self) -> bool {
+            true
+        }
+
+        fn reads(&self) -> &[PathBuf] {
+            &self.0
+        }
+
+        fn log_folder(&self) -> Option<&Path> {
+            Some(Path::new("log"))
+        }
+
+        fn log_search(&self) -> Option<Arc<dyn PacketLog>> {
+            Some(Arc::new(NoLog))
+        }
+
+        fn unsteered(&self) -> Option<&'static str> {
+            Some("it is unusual")
+        }
+
+        fn is_in_any_order(&self) -> bool {
+            true
+        }
+
+        fn replacement(&self) -> Option<Replacement> {
+            Some(Arc::new(()))
+        }
+
+        fn cut_frames(&self) -> Option<CutFrames> {
+            Some(CutFrames { secret: 7, hand_over: None })
+        }
+
+        fn escalates(&self) -> bool {
+            true
+        }
+
+        fn has_maps(&self) -> bool {
+            true
+        }
+
+        fn open(self: Box<Self>, _: Opening) -> Result<Watchers, Refusal> {
+            Ok(Watchers::default())
+        }
+    }
+
+    struct NoLog;
+
+    impl PacketLog for NoLog {
+        fn status(&self) -> Result<String, String> {
+            Ok(String::new())
+        }
+
+        fn rows(&self, _: &PacketQuery, _: usize) -> Result<(Vec<PacketRow>, bool), String> {
+            Ok((Vec::new(), false))
+        }
+
+        fn pcapng(&self, _: &PacketQuery) -> Result<Vec<u8>, String> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn an_application_whose_rows_are_exported_says_all_that_it_says_alone() {
+        let says = |ready: &dyn Ready| {
+            (
+                (ready.name(), ready.is_by_flow(), ready.has_shares(), ready.classifies_again()),
+                (ready.gives(), ready.reads().to_vec(), ready.log_folder().map(Path::to_owned)),
+                (ready.log_search().is_some(), ready.unsteered(), ready.is_in_any_order()),
+                (ready.replacement().is_some(), ready.escalates(), ready.has_maps()),
+                (ready.cut_frames().map(|cut| cut.secret), ready.attaches()),
+            )
+        };
+        let unusual = || Box::new(Unusual(vec![PathBuf::from("model")]));
+        let (path, options) = (PathBuf::from("unusual"), Options::default());
+        let export = Export { path, form: Form::Rows(Format::Csv), force: false, options };
+        let (exporting, _) = super::export(unusual(), export);
+        assert_eq!(says(&*exporting), says(&*unusual()));
     }
 
     #[test]

@@ -23,8 +23,11 @@ pub(crate) struct TextFile {
 impl TextFile {
     pub(crate) fn create(path: &Path, force: bool) -> Result<Self, RowsError> {
         let existing = if force { Existing::Replace } else { Existing::Refuse };
-        let file = Some(OutputFile::create(path, existing)?);
-        Ok(Self { file, text: String::with_capacity(TEXT_LEN + TEXT_LEN / 4), finished: 0 })
+        let mut file = OutputFile::create(path, existing)?;
+        // What is in it are lines: those before a disk was full can be recovered.
+        file.holds_rows();
+        let text = String::with_capacity(TEXT_LEN + TEXT_LEN / 4);
+        Ok(Self { file: Some(file), text, finished: 0 })
     }
 
     /// With what is held back.

@@ -142,6 +142,11 @@ impl Export {
         if options.enterprise.is_some() && !is_ipfix {
             return refused("enterprise", "it is about records of IPFIX; leave it out");
         }
+        if options.enterprise.is_some_and(ipfix::is_reserved) {
+            let message = "0 is reserved, and 29305 is that of elements of the other direction \
+                           (RFC 5103): wanted a number of your own";
+            return refused("enterprise", message);
+        }
         let is_endless = path.as_os_str() == "-" || is_collector(path);
         if is_collector(path) && !is_ipfix {
             return refused(

@@ -46,8 +46,9 @@ pub fn suricata_time(stamp: Timestamp) -> String {
 /// Seconds since the epoch, cut to microseconds, as Zeek writes `time`.
 #[must_use]
 pub fn epoch_seconds(ns: i64) -> String {
-    let (whole, rest) = (ns.div_euclid(NS_PER_SECOND), ns.rem_euclid(NS_PER_SECOND));
-    format!("{whole}.{:06}", rest / 1000)
+    let (sign, ns) = (if ns < 0 { "-" } else { "" }, ns.unsigned_abs());
+    let per_second = NS_PER_SECOND.unsigned_abs();
+    format!("{sign}{}.{:06}", ns / per_second, ns % per_second / 1000)
 }
 
 /// A length of time in seconds, as Zeek writes `interval`.
@@ -126,6 +127,7 @@ mod tests {
         let ns = 951_782_400_000_001_999;
         assert_eq!(suricata_time(Timestamp::from_ns(ns)), "2000-02-29T00:00:00.000001+0000");
         assert_eq!(epoch_seconds(ns), "951782400.000001");
+        assert_eq!(epoch_seconds(-500_000_000), "-0.500000");
         assert_eq!(seconds(1_000_000_007), "1.000000007");
         assert_eq!(uid(61 + 62), "Cz1");
     }

@@ -91,7 +91,7 @@ struct Off {
 impl Off {
     /// Has a helper switch them off. It holds the lock from here on.
     fn switch(interface: &str, lock: &Lock) -> Result<Self, Refusal> {
-        let started = Helper::start::<OffloadsKeeper>(lock, &interface.to_owned());
+        let started = Helper::start::<OffloadsKeeper>(Some(lock), &interface.to_owned());
         let (helper, by_hand) = started.map_err(Refusal::new)?;
         Ok(Self { helper, by_hand })
     }

@@ -6,7 +6,7 @@ use engine::columns::Schema;
 use engine::flow::pass::{FaultScope, Labels, Lens, Now, Piece};
 use engine::flow::{FlowEnd, RemainingFlows};
 use l4s::{Marker, Model};
-use packet::{EcnRefusal, Span, Timestamp};
+use packet::{EcnRefusal, EventTime, Span, TimeMove, Timestamp};
 
 #[cfg(all(target_os = "linux", feature = "tap"))]
 use super::act::Acting;
@@ -114,7 +114,7 @@ to = [\"192.0.2.1:443\"]
         let lag = is_live.then(|| Lag::new(opening.clock.realtime, ns(settings.late)));
         let every = settings.every.or(is_live.then_some(Span::from_seconds(1)));
         let follower = Follower::new(settings.to, marker, kernel, lag);
-        let periods = Periods { every, start: None, latest: Timestamp::UNKNOWN };
+        let periods = Periods::new(every);
         let outlet = opening.outlet;
         let tell = opening.tell;
         Ok(Watching { follower, periods, outlet, shown, acting, tell, refusal: None }.into())
@@ -163,31 +163,48 @@ fn begin(
 struct Periods {
     every: Option<Span>,
     start: Option<Timestamp>,
-    latest: Timestamp,
+    time: EventTime,
 }
 
 impl Periods {
+    fn new(every: Option<Span>) -> Self {
+        // A clock that was set back by more than a period begins another one. One row of all of a
+        // capture has no periods.
+        let step_back = every.map_or(i64::MAX, |every| every.as_ns().saturating_mul(2));
+        Self { every, start: None, time: EventTime::new(Span::from_ns(step_back)) }
+    }
+
     /// A packet was stamped so: the period that it ends, if any, and how long that was.
-    fn at(&mut self, time: Timestamp) -> Option<(Timestamp, u64)> {
+    fn on_packet(&mut self, time: Timestamp) -> Option<(Timestamp, u64)> {
         if time == Timestamp::UNKNOWN {
             return None;
         }
-        self.latest = if self.start.is_none() { time } else { self.latest.max(time) };
-        let begin = |every: Option<Span>| every.map_or(time, |every| time.window_start(every));
-        let start = *self.start.get_or_insert_with(|| begin(self.every));
+        let is_epoch = self.time.on_packet(time) == TimeMove::Epoch;
+        self.turn(is_epoch)
+    }
+
+    /// Time has come so far without a packet.
+    fn on_tick(&mut self, time: Timestamp) -> Option<(Timestamp, u64)> {
+        self.time.on_tick(time);
+        self.turn(false)
+    }
+
+    fn turn(&mut self, is_epoch: bool) -> Option<(Timestamp, u64)> {
+        let latest = self.time.latest();
+        let begin = self.every.map_or(latest, |every| latest.window_start(every));
+        let start = *self.start.get_or_insert(begin);
         let every = self.every?;
-        // A clock that was set back by more than a period begins another one.
-        if time >= start.minus(every) && time < start.plus(every) {
+        if !is_epoch && latest < start.plus(every) {
             return None;
         }
-        self.start = Some(begin(Some(every)));
+        self.start = Some(begin);
         Some((start, ns(every)))
     }
 
     /// The period in which the input ended.
     fn last(&self) -> Option<(Timestamp, u64)> {
         let start = self.start?;
-        Some((start, self.every.map_or_else(|| ns(self.latest.since(start)), ns)))
+        Some((start, self.every.map_or_else(|| ns(self.time.latest().since(start)), ns)))
     }
 }
 
@@ -235,24 +252,24 @@ impl Watching {
         }
     }
 
-    fn on_time(&mut self, time: Timestamp) {
-        if let Some(period) = self.periods.at(time) {
-            self.put(period);
-        }
+    fn turn(&mut self, period: Option<(Timestamp, u64)>) {
+        period.into_iter().for_each(|period| self.put(period));
     }
 }
 
 impl Lens for Watching {
     fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
         for (_, frame, packet, slot) in piece.flows() {
-            self.on_time(frame.record.timestamp);
+            let period = self.periods.on_packet(frame.record.timestamp);
+            self.turn(period);
             self.follower.take(&frame, packet, slot);
         }
         self.follower.renew();
     }
 
     fn on_tick(&mut self, time: Timestamp) {
-        self.on_time(time);
+        let period = self.periods.on_tick(time);
+        self.turn(period);
         self.follower.tick(time);
     }
 
@@ -300,5 +317,35 @@ impl Watcher for Watching {
         lines.push_str(&said);
         let loss = failure.map(|failure| format!("l4s: re-marking ended early: {failure}"));
         Ok(Closing { lines, counts, loss: loss.or(not_back), ..of_flows })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::event_time::EPOCHS_FREE;
+
+    use super::*;
+
+    #[test]
+    fn a_period_ends_once_in_its_time_and_clocks_that_alternate_end_few() {
+        let at = |seconds| Timestamp::from_parts(seconds, 0);
+        let every = Span::from_seconds(1);
+        let mut periods = Periods::new(Some(every));
+        let second = 1_000_000_000;
+        assert_eq!(periods.on_packet(at(10)), None);
+        assert_eq!(periods.on_packet(at(11)), Some((at(10), second)));
+        // Late by less than two periods, and a tick that is behind.
+        assert_eq!((periods.on_packet(at(10)), periods.on_tick(at(3))), (None, None));
+        assert_eq!(periods.on_tick(at(20)), Some((at(11), second)));
+        assert_eq!(periods.on_packet(at(5)), Some((at(20), second)));
+        assert_eq!(periods.last(), Some((at(5), second)));
+        let ended = (0..10_000).filter_map(|number| {
+            let is_later = number % 2 == 0;
+            periods.on_packet(at(if is_later { 3_600 } else { 5 }))
+        });
+        assert!(ended.count() <= 2 * EPOCHS_FREE as usize);
+        let mut whole = Periods::new(None);
+        assert_eq!((whole.on_packet(at(9)), whole.on_packet(at(12))), (None, None));
+        assert_eq!((whole.on_packet(at(1)), whole.last()), (None, Some((at(9), 3 * second))));
     }
 }

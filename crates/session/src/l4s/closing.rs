@@ -165,6 +165,9 @@ fn missed_lines(follower: &Follower) -> String {
         );
     }
     let of = follower.latency().counts();
+    let predictor = follower.marker.predictor();
+    let forgotten = predictor.history().forgotten();
+    let untrained = predictor.tuner().map_or(0, |tuner| tuner.recorder().counts().no_room);
     for (count, what) in [
         (follower.missed.unclear, "packets have no latency: it is unknown which copy was ACKed"),
         (
@@ -176,6 +179,12 @@ fn missed_lines(follower: &Follower) -> String {
             follower.missed.flows,
             "flows are not tracked: the maximum is 4096 per period; try a shorter --every",
         ),
+        (forgotten.no_room, "packets in flight exceeded a table: predictions leave them out"),
+        (
+            forgotten.flow_no_room,
+            "packets are of flows beyond a table: predictions read no latency of their flow",
+        ),
+        (untrained, "packets exceeded a table: the model is fine-tuned on less than a minute"),
         (follower.time.steps, "times the clock was set back by more than 10 ms, which was ignored"),
         (of.no_time, "packets have no timestamp"),
         (of.unreadable, "packets of named flows are fragments, or their headers are truncated"),

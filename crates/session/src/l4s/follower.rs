@@ -198,13 +198,28 @@ impl Follower {
             if known.is_named[direction as usize]
                 && leaves
                 && let Some(segment) = Segment::from_frame(frame).filter(|one| one.len > 0)
-                && let Some(number) = self.number(OneWayFlow { key, direction }, slot)
             {
-                self.leave(number, &segment);
+                match self.number(OneWayFlow { key, direction }, slot) {
+                    Some(number) => self.leave(number, &segment),
+                    None if self.is_named(slot) => {}
+                    None => return self.give_up(slot, key),
+                }
             }
         }
         self.latency.take_packet(frame, packet, slot, &mut self.shown);
         self.settle(slot);
+    }
+
+    /// Whether packets of a conversation are followed, in some direction.
+    fn is_named(&self, slot: FlowSlot) -> bool {
+        self.known.kept(slot).is_named != [false; 2]
+    }
+
+    /// There is no room for a conversation: what is measured of it would never be given back,
+    /// as no more of its packets are taken in, nor its end.
+    fn give_up(&mut self, slot: FlowSlot, key: FlowKey) {
+        self.latency.end(slot, key, &mut self.shown, |_| ());
+        self.shown.0.clear();
     }
 
     /// All packets of a piece were taken in: budgets are what their verdicts were.

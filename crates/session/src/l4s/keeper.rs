@@ -4,7 +4,7 @@ use capture::tap::Offloads;
 use jail::{DeviceChanges, Needs};
 use serde::{Deserialize, Serialize};
 
-use crate::device_keeper::Chore;
+use crate::device_keeper::{Chore, OrderOutcome};
 
 /// Offloads that are off.
 pub(super) struct OffloadsKeeper(Offloads);
@@ -32,7 +32,7 @@ impl Chore for OffloadsKeeper {
         self.0.switch_off().map(|()| by_hand).map_err(|error| error.to_string())
     }
 
-    fn carry_out(&mut self, order: NoOrder) -> Result<(), String> {
+    fn carry_out(&mut self, order: NoOrder) -> Result<OrderOutcome, String> {
         match order {}
     }
 

@@ -50,8 +50,12 @@ impl Sums {
     }
 }
 
-/// Counters, by name.
-pub(super) fn counts(sums: &Sums, latency: &latency::Latency) -> Vec<(&'static str, u64)> {
+/// Counters, by name; `no_destination` are packets to destinations for which there was no room.
+pub(super) fn counts(
+    sums: &Sums,
+    latency: &latency::Latency,
+    no_destination: u64,
+) -> Vec<(&'static str, u64)> {
     let of = latency.counts();
     let mut counts = vec![
         ("rtt_samples", sums.rtts),
@@ -66,6 +70,7 @@ pub(super) fn counts(sums: &Sums, latency: &latency::Latency) -> Vec<(&'static s
         ("unranked_rtts", sums.unranked),
         ("random_spin_flows", sums.random_spin_flows),
         ("no_place_packets", of.no_place),
+        ("no_destination_packets", no_destination),
         ("no_time_packets", of.no_time),
         ("unreadable_packets", of.unreadable),
         ("other_packets", of.other),
@@ -84,8 +89,8 @@ pub(super) fn counts(sums: &Sums, latency: &latency::Latency) -> Vec<(&'static s
 }
 
 /// The same while a run goes on: of flows that have ended, and of packets so far.
-pub(super) fn shown(sums: &Sums, latency: &latency::Latency) -> Vec<Count> {
-    let by_name = counts(sums, latency).into_iter();
+pub(super) fn shown(sums: &Sums, latency: &latency::Latency, no_destination: u64) -> Vec<Count> {
+    let by_name = counts(sums, latency, no_destination).into_iter();
     let by_name = by_name.filter(|(name, _)| !name.starts_with("missing_"));
     let mut shown: Vec<_> =
         by_name.map(|(name, value)| Count::total(name, about(name), value)).collect();
@@ -108,6 +113,7 @@ fn about(name: &str) -> &'static str {
         "measured_packets" => "Packets that await an answer, of flows that have ended.",
         "retransmitted_packets" => "Of these, retransmissions.",
         "no_place_packets" => "Packets of flows that did not fit into the table.",
+        "no_destination_packets" => "Packets to destinations that did not fit into the table.",
         "no_time_packets" => "Packets without a timestamp.",
         "unreadable_packets" => "Fragments, and truncated headers.",
         "other_packets" => "Packets of protocols without visible answers.",
@@ -116,7 +122,7 @@ fn about(name: &str) -> &'static str {
 }
 
 /// What there is to say at the end, each line ended.
-pub(super) fn said(sums: &Sums, latency: &latency::Latency) -> String {
+pub(super) fn said(sums: &Sums, latency: &latency::Latency, no_destination: u64) -> String {
     let of = latency.counts();
     let mut text = format!(
         "latency: {} RTT samples of {} flows; {} of {} packets retransmitted\n",
@@ -157,6 +163,7 @@ pub(super) fn said(sums: &Sums, latency: &latency::Latency) -> String {
     }
     for (count, what) in [
         (of.no_place, "packets are of flows beyond the maximum; --max-flows sets it"),
+        (no_destination, "packets are to destinations beyond the maximum; --max-flows sets it"),
         (sums.unseen_acks, "ACKs are of data that the tap did not see"),
         (sums.unranked, "RTT samples did not fit into a histogram; quantiles lack them"),
         (sums.random_spin_flows, "QUIC flows have random spin bits, which measure nothing"),

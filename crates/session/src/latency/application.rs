@@ -196,6 +196,11 @@ trait Rows: TakeSamples + Send + 'static {
         Vec::new()
     }
 
+    /// Packets for which there was no room.
+    fn left_out(&self) -> u64 {
+        0
+    }
+
     /// Hands on what waits.
     fn finish(&mut self) -> Result<(), Refusal> {
         Ok(())
@@ -216,6 +221,10 @@ impl Rows for Packets {
 impl Rows for Destinations {
     fn on_tick(&mut self, time: Timestamp) {
         Self::on_tick(self, time);
+    }
+
+    fn left_out(&self) -> u64 {
+        self.no_place
     }
 
     fn periods(&mut self, is_last: bool) -> Vec<Vec<Line>> {
@@ -374,7 +383,7 @@ impl<R: Rows> Watcher for Watching<R> {
     }
 
     fn counts(&self, _: &Now<'_>) -> Vec<Count> {
-        shown(&self.sums, &self.latency)
+        shown(&self.sums, &self.latency, self.out.left_out())
     }
 
     fn close(mut self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
@@ -387,10 +396,10 @@ impl<R: Rows> Watcher for Watching<R> {
         let found = first.map(|first| first.finish(R::HAS_FLOWS));
         debug_assert_eq!(latency.in_use(), [0; 3], "what ended flows kept is given back");
         let of_flows = flows.closing();
-        let mut counts = counts(&sums, &latency);
+        let mut counts = counts(&sums, &latency, out.left_out());
         counts.extend(&of_flows.counts);
         Ok(Closing {
-            lines: said(&sums, &latency),
+            lines: said(&sums, &latency, out.left_out()),
             counts,
             found: found.map(|found| -> Box<dyn std::any::Any + Send> { Box::new(found) }),
             ..of_flows

@@ -14,6 +14,7 @@ use latency::{
     TapPacket, WAIT_MAX,
 };
 use packet::community_id::CommunityId;
+use packet::event_time::STEP_BACK;
 use packet::{FlowDirection, FlowKey, Span, Timestamp};
 
 use super::line::LatencyRows;
@@ -130,37 +131,92 @@ impl Times {
     }
 }
 
+/// Packets of a tap in the order of time, but for those with wrong stamps. One of the year 2106
+/// would have the other tap read to its end, and no packet after it matched. So the first packet,
+/// and one after a gap, waits for the next, which shows whether time has come there; both taps are
+/// captures, and no row is late by it.
+#[derive(Debug)]
+struct Steady<T> {
+    latest: Timestamp,
+    held: Option<(Timestamp, T)>,
+    /// Packets whose stamps are far ahead of those before and after them.
+    strays: u64,
+}
+
+impl<T> Steady<T> {
+    const fn new() -> Self {
+        Self { latest: Timestamp::MIN, held: None, strays: 0 }
+    }
+
+    /// Takes in a packet; what is in the order of time, by then.
+    fn take(&mut self, time: Timestamp, packet: T) -> [Option<T>; 2] {
+        let held = self.held.take().filter(|(then, _)| {
+            let is_steady = then.since(time) < STEP_BACK;
+            self.strays += u64::from(!is_steady);
+            is_steady
+        });
+        let before = held.map(|(then, held)| {
+            self.latest = then;
+            held
+        });
+        if time.since(self.latest) >= STEP_BACK {
+            self.held = Some((time, packet));
+            return [before, None];
+        }
+        self.latest = self.latest.max(time);
+        [before, Some(packet)]
+    }
+
+    /// The one that waits, where no packet comes after it.
+    fn last(&mut self) -> Option<T> {
+        let (time, packet) = self.held.take()?;
+        self.latest = time;
+        Some(packet)
+    }
+}
+
 /// The second tap.
 pub(super) struct Egress {
     second: Second,
     identity: Identity,
     /// Packets that are read, and later than the first tap has come.
     ahead: VecDeque<TapPacket>,
-    latest: Timestamp,
+    steady: Steady<TapPacket>,
     times: Times,
     outcome: Outcome,
 }
 
 impl Egress {
-    /// Reads until the next packet is later than a moment.
-    fn read(&mut self, until: Timestamp) {
-        let Self { second, identity, ahead, latest, times, outcome } = self;
-        while *latest <= until {
-            let is_read = second.next(|batch| {
-                for frame in batch.frames() {
-                    match identity.of(&frame) {
-                        Some(seen) => {
-                            outcome.keyed += 1;
+    /// Reads some packets more; `false` where there are none.
+    fn read(&mut self) -> bool {
+        let Self { second, identity, ahead, steady, times, outcome } = self;
+        let is_read = second.next(|batch| {
+            for frame in batch.frames() {
+                match identity.of(&frame) {
+                    Some(seen) => {
+                        outcome.keyed += 1;
+                        for seen in steady.take(seen.time, seen).into_iter().flatten() {
                             times.add(seen.time);
-                            *latest = (*latest).max(seen.time);
                             ahead.push_back(seen);
                         }
-                        None => outcome.without_key += 1,
                     }
+                    None => outcome.without_key += 1,
                 }
-            });
-            if !is_read {
-                break;
+            }
+        });
+        let last = if is_read { None } else { steady.last() };
+        ahead.extend(last.inspect(|seen| times.add(seen.time)));
+        is_read || last.is_some()
+    }
+
+    /// Reads to the end; how many packets that are, with those that were read ahead.
+    fn count_rest(&mut self) -> u64 {
+        let mut count = 0;
+        loop {
+            count += self.ahead.len() as u64;
+            self.ahead.clear();
+            if !self.read() {
+                return count;
             }
         }
     }
@@ -185,7 +241,7 @@ pub(super) fn open(
         None => {
             let found = compare(request, &behind, control)?;
             let add = found.map(|found| found.add).unwrap_or_default();
-            (add, found.map_or_else(String::new, offset_said))
+            (add, found.map_or_else(not_compared_said, offset_said))
         }
     };
     let inputs = Inputs::find(&behind, true, Arc::clone(control)).map_err(explained)?;
@@ -193,7 +249,7 @@ pub(super) fn open(
         second: Second::open(inputs, add).map_err(explained)?,
         identity: Identity::default(),
         ahead: VecDeque::new(),
-        latest: Timestamp::MIN,
+        steady: Steady::new(),
         times: Times::default(),
         outcome: Outcome::default(),
     };
@@ -214,16 +270,24 @@ fn offset_said(found: Offset) -> String {
     )
 }
 
+/// Why delays may be off by any amount.
+fn not_compared_said(reason: &'static str) -> String {
+    format!(
+        "latency: egress clock: its offset is not known ({reason}): its timestamps are used as \
+         they are; --egress-offset sets one\n"
+    )
+}
+
 /// Compares clocks by the packets at the beginning of both captures. Standard input cannot be read
-/// twice: its clock is taken as it is.
+/// twice: its clock is taken as it is. Why there is no offset, if there is none.
 fn compare(
     before: &InputRequest,
     behind: &InputRequest,
     control: &Arc<Control>,
-) -> Result<Option<Offset>, Refusal> {
+) -> Result<Result<Offset, &'static str>, Refusal> {
     let is_pipe = |request: &InputRequest| request.names.iter().any(|name| name.as_os_str() == "-");
     if is_pipe(before) || is_pipe(behind) {
-        return Ok(None);
+        return Ok(Err("standard input can be read only once"));
     }
     let identity = Identity::default();
     let mut seen: HashMap<u64, Timestamp> = HashMap::new();
@@ -231,13 +295,15 @@ fn compare(
     let read = |request: &InputRequest, take: &mut dyn FnMut(TapPacket)| -> Result<(), Refusal> {
         let inputs = Inputs::find(request, true, Arc::clone(control)).map_err(explained)?;
         let mut source = Second::open(inputs, Span::default()).map_err(explained)?;
-        let mut count = 0;
+        let (mut count, mut steady) = (0, Steady::new());
         while count < COMPARED
             && source.next(|batch| {
                 count += batch.records.len();
-                batch.frames().filter_map(|frame| identity.of(&frame)).for_each(&mut *take);
+                let seen = batch.frames().filter_map(|frame| identity.of(&frame));
+                seen.flat_map(|seen| steady.take(seen.time, seen)).flatten().for_each(&mut *take);
             })
         {}
+        steady.last().into_iter().for_each(take);
         Ok(())
     };
     // Of copies that are equal neither says which it is.
@@ -252,7 +318,7 @@ fn compare(
             estimate.add(&packet, time, packet.time);
         }
     })?;
-    Ok(estimate.offset())
+    Ok(estimate.offset().ok_or("no packet is among the first ones of both captures"))
 }
 
 /// Hands on what samples have become.
@@ -267,6 +333,7 @@ pub(super) struct Watching<T> {
     finish: Finish<T>,
     outlet: Option<Outlet>,
     shown: Option<(usize, SortBy)>,
+    steady: Steady<TapPacket>,
     latest: Timestamp,
     times: Times,
 }
@@ -280,9 +347,9 @@ impl<T: TakeSamples + Send + 'static> Watching<T> {
         shown: Option<(usize, SortBy)>,
     ) -> Self {
         let identity = opened.egress.identity.clone();
-        let (latest, times) = (Timestamp::MIN, Times::default());
+        let (steady, latest, times) = (Steady::new(), Timestamp::MIN, Times::default());
         let one_way = OneWay::new(limits);
-        Self { one_way, identity, opened, out, finish, outlet, shown, latest, times }
+        Self { one_way, identity, opened, out, finish, outlet, shown, steady, latest, times }
     }
 
     fn take(&mut self, seen: TapPacket) {
@@ -292,16 +359,27 @@ impl<T: TakeSamples + Send + 'static> Watching<T> {
         self.one_way.add(Tap::Ingress, seen, &mut self.out);
     }
 
-    /// Takes in what the second tap has seen up to a moment.
+    /// Packets of both taps with wrong stamps.
+    const fn strays(&self) -> u64 {
+        self.steady.strays + self.opened.egress.steady.strays
+    }
+
+    /// Takes in what the second tap has seen before a moment, a batch at a time: it may have seen
+    /// much more than the first one until then.
     fn advance(&mut self, until: Timestamp) {
         let Self { one_way, opened, out, .. } = self;
         let egress = &mut opened.egress;
-        if egress.latest <= until {
-            egress.read(until);
-        }
-        while egress.ahead.front().is_some_and(|seen| seen.time <= until) {
-            let Some(seen) = egress.ahead.pop_front() else { break };
-            one_way.add(Tap::Egress, seen, out);
+        loop {
+            while egress.ahead.front().is_some_and(|seen| seen.time < until) {
+                let Some(seen) = egress.ahead.pop_front() else { break };
+                one_way.add(Tap::Egress, seen, out);
+            }
+            if egress.steady.latest >= until {
+                return;
+            }
+            if !egress.read() {
+                return one_way.end(Tap::Egress);
+            }
         }
     }
 }
@@ -309,9 +387,9 @@ impl<T: TakeSamples + Send + 'static> Watching<T> {
 impl<T: TakeSamples + Send + 'static> Lens for Watching<T> {
     fn on_piece(&mut self, piece: &Piece<'_>, _: &mut Labels) {
         for frame in piece.frames() {
-            if let Some(seen) = self.identity.of(&frame) {
-                self.take(seen);
-            }
+            let Some(seen) = self.identity.of(&frame) else { continue };
+            let due = self.steady.take(seen.time, seen);
+            due.into_iter().flatten().for_each(|seen| self.take(seen));
         }
     }
 }
@@ -322,16 +400,19 @@ impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
     }
 
     fn counts(&self, _: &Now<'_>) -> Vec<Count> {
-        at_both(self.one_way.counts(), 0)
+        at_both(self.one_way.counts(), [0, self.strays()])
     }
 
     fn close(mut self: Box<Self>, flows: &RunTotals) -> Result<Closing, Refusal> {
+        if let Some(last) = self.steady.last() {
+            self.take(last);
+        }
         self.advance(self.latest.plus(WAIT_MAX));
         // What is later than any packet of the first tap cannot have come from there.
-        self.opened.egress.read(Timestamp::MAX.minus(Span::from_ns(1)));
+        let left = self.opened.egress.count_rest();
+        let strays = self.strays();
         let Self { mut one_way, opened, mut out, finish, outlet, shown, times, .. } = *self;
         let EgressTap { egress, said } = opened;
-        let left = egress.ahead.len();
         one_way.finish(&mut out);
         finish(&mut out)?;
         let counts = *one_way.counts();
@@ -346,17 +427,7 @@ impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
             .map(|(key, direction, flow)| Between { key, direction, flow })
             .collect();
         lines.push_str(&totals_said(&flows_found, counts.matched, drift));
-        for (count, what) in [
-            (counts.elsewhere + left as u64, "packets are of flows seen at one tap only"),
-            (
-                counts.no_room,
-                "packets exceeded a table; --max-waiting and --max-flows set its size",
-            ),
-        ] {
-            if count > 0 {
-                lines.push_str(&format!("latency: {count} {what}\n"));
-            }
-        }
+        lines.push_str(&unmatched_said(&counts, left, strays));
         if let Some(outlet) = outlet {
             put(&flows_found, &outlet).map_err(Refusal::new)?;
         }
@@ -372,11 +443,12 @@ impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
         };
         Ok(Closing {
             lines,
-            shown: at_both(&counts, left as u64),
+            shown: at_both(&counts, [left, strays]),
             counts: vec![
                 ("matched_packets", counts.matched),
-                ("elsewhere_packets", counts.elsewhere + left as u64),
+                ("elsewhere_packets", counts.elsewhere + left),
                 ("no_room_packets", counts.no_room),
+                ("stray_packets", strays),
             ],
             own: vec![own],
             found: found.map(|found| -> Box<dyn std::any::Any + Send> { Box::new(found) }),
@@ -385,8 +457,9 @@ impl<T: TakeSamples + Send + 'static> Watcher for Watching<T> {
     }
 }
 
-/// Packets at two taps while a run goes on; `left` are those that the first tap cannot have seen.
-fn at_both(counts: &OneWayCounts, left: u64) -> Vec<Count> {
+/// Packets at two taps while a run goes on; `left` are those that the first tap cannot have seen,
+/// `strays` those with wrong stamps.
+fn at_both(counts: &OneWayCounts, [left, strays]: [u64; 2]) -> Vec<Count> {
     vec![
         Count::total("matched_packets", "Packets seen at both taps.", counts.matched),
         Count::total(
@@ -395,6 +468,7 @@ fn at_both(counts: &OneWayCounts, left: u64) -> Vec<Count> {
             counts.elsewhere + left,
         ),
         Count::total("no_room_packets", "Packets that did not fit into the table.", counts.no_room),
+        Count::total("stray_packets", "Packets with a timestamp far ahead of others.", strays),
     ]
 }
 
@@ -410,6 +484,26 @@ fn apart(first: Times, second: Times) -> Refusal {
             second.said()
         ),
     )
+}
+
+/// Packets that were not matched, by cause, each on a line.
+fn unmatched_said(counts: &OneWayCounts, left: u64, strays: u64) -> String {
+    let mut text = String::new();
+    for (count, what) in [
+        (counts.elsewhere + left, "packets are of flows seen at one tap only"),
+        (
+            counts.outside,
+            "packets passed one tap before the first packet of the other, or after its last one: \
+             if that capture is shorter, they are not lost",
+        ),
+        (strays, "packets have timestamps far ahead of those around them, and are not matched"),
+        (counts.no_room, "packets exceeded a table; --max-waiting and --max-flows set its size"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("latency: {count} {what}\n"));
+        }
+    }
+    text
 }
 
 fn totals_said(flows: &[Between], matched: u64, drift: Option<f64>) -> String {
@@ -449,4 +543,79 @@ fn first(mut flows: Vec<Between>, count: usize, sort: SortBy) -> LatencyRows {
     flows.sort_by_key(|found| std::cmp::Reverse(rank(found)));
     flows.truncate(count);
     LatencyRows::OneWay(flows, total)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    const COUNT: u32 = 5_000;
+
+    /// A capture of datagrams, one each millisecond.
+    fn capture(path: &Path, count: u32) -> PathBuf {
+        let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+        bytes.extend([[0; 4], [0; 4], 65_535_u32.to_le_bytes(), 1_u32.to_le_bytes()].concat());
+        for number in 0..count {
+            let head = [1_000 + number / 1_000, number % 1_000 * 1_000, 42, 42];
+            bytes.extend(head.map(u32::to_le_bytes).concat());
+            bytes.extend([0; 12]);
+            bytes.extend([8, 0, 0x45, 0, 0, 28]);
+            bytes.extend(u16::try_from(number).unwrap().to_be_bytes());
+            bytes.extend([0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+            bytes.extend([0, 9, 0, 9, 0, 8, 0, 0]);
+        }
+        fs::write(path, bytes).unwrap();
+        path.to_owned()
+    }
+
+    fn watching(folder: &Path) -> Watching<()> {
+        let request = InputRequest {
+            names: vec![capture(&folder.join("ingress.pcap"), 1)],
+            ..InputRequest::default()
+        };
+        let egress = [capture(&folder.join("egress.pcap"), COUNT)];
+        let offset = Some(Span::default());
+        let opened = open(&request, &egress, offset, &Arc::new(Control::default())).unwrap();
+        Watching::new(Limits::default(), opened, ((), |()| Ok(())), None, None)
+    }
+
+    #[test]
+    fn a_packet_far_ahead_is_believed_where_the_next_one_follows_it() {
+        let at = |seconds| Timestamp::from_parts(seconds, 0);
+        let mut steady = Steady::new();
+        let mut take = |seconds| steady.take(at(seconds), seconds);
+        assert_eq!(take(1_000), [None, None]);
+        // Of another century, and alone.
+        assert_eq!(take(4_000_000_000), [Some(1_000), None]);
+        assert_eq!(take(1_001), [None, Some(1_001)]);
+        // A silence, and the end in another one.
+        assert_eq!(take(5_000), [None, None]);
+        assert_eq!(take(4_999), [Some(5_000), Some(4_999)]);
+        assert_eq!(take(9_000), [None, None]);
+        assert_eq!((steady.last(), steady.last()), (Some(9_000), None));
+        assert_eq!((steady.latest, steady.strays), (at(9_000), 1));
+    }
+
+    #[test]
+    fn of_a_second_tap_that_has_seen_much_more_little_is_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut watching = watching(folder.path());
+        watching.advance(Timestamp::from_parts(2_000, 0));
+        let Egress { ahead, outcome, .. } = &watching.opened.egress;
+        assert_eq!((outcome.keyed, ahead.len()), (COUNT.into(), 0));
+        assert!(ahead.capacity() <= 1_024, "{} packets were held", ahead.capacity());
+    }
+
+    #[test]
+    fn what_comes_after_the_first_tap_is_counted_and_not_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut watching = watching(folder.path());
+        watching.advance(Timestamp::from_parts(1_000, 1));
+        let egress = &mut watching.opened.egress;
+        assert_eq!(egress.count_rest(), u64::from(COUNT) - 1);
+        assert!(egress.ahead.capacity() <= 1_024, "{} packets", egress.ahead.capacity());
+    }
 }

@@ -223,7 +223,7 @@ impl Application for Packetlog {
             tell_drift: opening.tell,
             drills: opening.drills,
         };
-        let recording = Recording::begin(self.ask, run, &opening.interfaces);
+        let recording = Recording::begin(self.ask, run, opening.interfaces);
         let recording = recording.map_err(Refusal::new)?;
         let replace = recording.replacing();
         let desk = recording.desk();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use capture::report::Progress;
 use engine::Stage as _;
 use engine::run::{Control, spawn_free};
-use packet::file::{Interface, InterfaceStatistics};
+use packet::file::InterfaceStatistics;
 use packet::{Batch, Frame, HashSeed};
 use packetlog::calibration::{Calibration, DriftCounts, DriftState};
 use packetlog::hindsight::{Hindsight, HindsightOptions};
@@ -32,6 +32,7 @@ use super::{FileSettings, HindsightSettings, LogError, PacketModel, Tell, WhenFu
 use crate::application::Replace;
 use crate::clock::Clock;
 use crate::drills::Drills;
+use crate::live_interfaces::LiveInterfaces;
 
 /// The resources are checked this often, in any case.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -140,7 +141,11 @@ impl Recording {
     ///
     /// # Errors
     /// [`LogError`]
-    pub(super) fn begin(ask: Ask, run: RunOf, interfaces: &[Interface]) -> Result<Self, LogError> {
+    pub(super) fn begin(
+        ask: Ask,
+        run: RunOf,
+        interfaces: LiveInterfaces,
+    ) -> Result<Self, LogError> {
         let hindsight = ask.hindsight()?.map(|options| Hindsight::new(options, run.seed));
         let (calibration, offload, place) = (ask.calibration, ask.offload, ask.place);
         let Ask { folder, model, model_name, mode, mut settings, files, is_fixed, events, .. } =
@@ -152,15 +157,13 @@ impl Recording {
         let table = desk::table(&settings, model.model.classes(), &mode)
             .map_err(|reason| LogError::usage(format_args!("--mode: {reason}")))?;
         // What the kernel refuses, and a name that cannot be written, end it before there is a log.
-        let judging = Judging::new(offload, &model, seed, calibration, (interfaces, &table))?;
+        let described = interfaces.described_from(0);
+        let judging = Judging::new(offload, &model, seed, calibration, (&described, &table))?;
         let model = model.model;
         let named = events.map(|path| Events::append(&path, None, clock, tell)).transpose()?;
         let disk = drills.slow_disk(&control);
-        let (mut recorder, recovered) =
+        let (recorder, recovered) =
             log::create(&folder, &files, &settings, &model, clock, is_live, disk)?;
-        for (number, interface) in (0..).zip(interfaces) {
-            recorder.interface(number, interface);
-        }
         let own = || {
             let len_max = events_len_max(files.keep_bytes);
             let of_log = OfLog { access: log::access(&files), len_max };
@@ -176,7 +179,8 @@ impl Recording {
         let (drift, reasons) = (judge.drift(), judge.reason_tally());
         let wake = Arc::new(Wake::new(clock));
         let state = recorder.state();
-        let book = Book::new(recorder, Arc::clone(&progress), Arc::clone(&wake), control.flag());
+        let of_run = (Arc::clone(&progress), Arc::clone(&wake), control.flag());
+        let book = Book::new(recorder, interfaces, of_run);
         let pipeline = Pipeline::new(judge, book, switch, seed).with_hindsight(hindsight);
         let writer = log::Watcher::new(Arc::clone(&state), reasons, &files, kernel.clone());
         let watched = DeskInputs {
@@ -454,6 +458,9 @@ struct Book {
     /// Ends the run.
     stop: Arc<AtomicBool>,
     last: Seen,
+    interfaces: LiveInterfaces,
+    /// Numbers of interfaces below this one are described in the log.
+    described: u32,
 }
 
 /// What a look at the counters saw.
@@ -467,11 +474,29 @@ struct Seen {
 impl Book {
     fn new(
         recorder: Recorder,
-        progress: Arc<Progress>,
-        wake: Arc<Wake>,
-        stop: Arc<AtomicBool>,
+        interfaces: LiveInterfaces,
+        (progress, wake, stop): (Arc<Progress>, Arc<Wake>, Arc<AtomicBool>),
     ) -> Self {
-        Self { state: recorder.state(), recorder, progress, wake, stop, last: Seen::default() }
+        let (state, last) = (recorder.state(), Seen::default());
+        let mut book =
+            Self { recorder, state, progress, wake, stop, last, interfaces, described: 0 };
+        book.describe();
+        if book.described == 0 {
+            // They are as frames come.
+            book.described = u32::MAX;
+        }
+        book
+    }
+
+    /// Describes interfaces that were added, before anything of theirs is kept.
+    #[cold]
+    fn describe(&mut self) {
+        let Ok(first) = u16::try_from(self.described) else { return };
+        let described = self.interfaces.described_from(first);
+        for (number, interface) in (first..=u16::MAX).zip(&described) {
+            self.recorder.interface(number, interface);
+            self.described = u32::from(number) + 1;
+        }
     }
 }
 
@@ -483,6 +508,9 @@ impl Keeper for Book {
 
     #[inline]
     fn keep(&mut self, frame: &Frame<'_>, kept_len: u32, judged: &PacketVerdict) -> KeepOutcome {
+        if u32::from(frame.record.interface) >= self.described {
+            self.describe();
+        }
         self.recorder.keep(frame, kept_len, judged)
     }
 

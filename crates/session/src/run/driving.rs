@@ -12,12 +12,14 @@ use engine::run::{Control, run_one, shard, spawn};
 use engine::{Fold, Stage};
 use packet::{Batch, Source};
 
+use super::interfaces::Changing;
 use super::passes::{
     Making, PassResults, Passes, RunResults, SeatPass, Seats, joined, looked, of_sockets,
 };
 use super::seat::Seat;
 use crate::application::{MakeWatcher, Refusal};
 use crate::done::RunTotals;
+use crate::live_interfaces::LiveInterfaces;
 use crate::outside::{Pace, PacedFrames, read_ahead};
 use crate::reading::{InOrder, InputError, Inputs, OpenSources, ReceiveOutcome};
 
@@ -81,6 +83,7 @@ impl Driving {
         opened: OpenSources,
         inputs: &Inputs,
         pace: Option<Arc<Pace>>,
+        changing: Option<Changing>,
         tell: Option<fn(&str)>,
     ) -> Self {
         match (looking, opened) {
@@ -91,7 +94,8 @@ impl Driving {
             // Sockets that share a link are of one interface.
             (Looking::Sockets(_), _) => Self::Sockets(Vec::new()),
             (Looking::InOrder(passes), opened) => {
-                let source = Telling { source: inputs.in_order(opened), tell };
+                let (source, live) = (inputs.in_order(opened), inputs.live.clone());
+                let source = Telling { source, live, changing, tell };
                 Self::InOrder { source, passes, pace }
             }
         }
@@ -211,15 +215,22 @@ fn side_by_side(
     (left, ReceiveOutcome::of_live(sources))
 }
 
-/// The source of a run; some of its parts may vanish while the others continue.
+/// The source of a run; some of its parts may vanish while the others continue, and settings that
+/// are read again add interfaces and let others go.
 pub(super) struct Telling {
     source: InOrder,
+    live: LiveInterfaces,
+    changing: Option<Changing>,
     tell: Option<fn(&str)>,
 }
 
 impl Source for Telling {
     fn next_batch(&mut self) -> Option<Batch<'_>> {
+        if let Some(changing) = &self.changing {
+            changing.carry_out(&mut self.source);
+        }
         for damage in self.source.newly_ended() {
+            self.live.close(&damage.name);
             if let Some(tell) = self.tell {
                 tell(&format!("{damage}; capture on the other interfaces continues"));
             }

@@ -15,7 +15,13 @@ mod driving;
 mod example;
 mod faults;
 mod finished;
+mod interfaces;
 mod jailed;
+#[cfg(not(all(target_os = "linux", feature = "tap")))]
+#[path = "no_opener.rs"]
+mod opener;
+#[cfg(all(target_os = "linux", feature = "tap"))]
+mod opener;
 mod outlets;
 mod outputs;
 mod passes;
@@ -35,6 +41,8 @@ pub use central::{CentralDoors, CentralRun};
 pub(crate) use counted::count_process;
 pub use example::{USUAL, example};
 pub use jailed::{Jail, change_user, check_user};
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub(crate) use opener::helper_of;
 pub use outputs::OutputSettings;
 pub use places::RunFolder;
 pub use plan::{AppPlan, NO_FILE, Plan, RunSettings, open_alone, read};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::Value;
 
 use super::plan::Plan;
+use crate::exports::is_collector;
 use crate::written::parse_bytes;
 
 /// A folder that a run writes to.
@@ -31,7 +32,10 @@ impl Plan {
                 let (path, keep_bytes) = (path.to_owned(), self.log_budget());
                 folders.push(RunFolder { table, path, keep_bytes, is_growing: true });
             }
-            let file = one.output.as_ref().filter(|output| !output.is_stdout());
+            let file = one.output.as_ref().filter(|output| {
+                // What goes to a collector needs no disk.
+                !output.is_stdout() && !is_collector(&output.path)
+            });
             if let Some(path) = file.and_then(|output| output.path.parent()) {
                 let here = path.as_os_str().is_empty();
                 let path = if here { Path::new(".") } else { path }.to_owned();

@@ -17,6 +17,8 @@ use super::alerting;
 pub use super::app_plan::AppPlan;
 use super::central;
 use super::drilling::drills_at;
+use super::interfaces::NOT_NAMED;
+use super::opener::Opener;
 use super::outputs::{OutputTarget, take_output};
 use super::session::RunError;
 pub use super::settings::RunSettings;
@@ -73,6 +75,8 @@ pub struct Plan {
     pub lists: Option<Arc<Lists>>,
     /// Where rows are stored for observers of the run, if there are any.
     pub store: Option<Arc<Store>>,
+    /// How interfaces are opened that later settings add, or why they are not.
+    pub(super) opener: Result<Opener, String>,
     /// Which frames, where arguments asked for them.
     asked: Option<InputRequest>,
     /// All tables as they are written, to see at a reload what was changed: made here, as whoever
@@ -103,6 +107,7 @@ impl Plan {
             alerts: alerts::Settings::default(),
             lists: None,
             store: None,
+            opener: Err(String::from(NOT_NAMED)),
             asked: Some(asked),
             tables: Table::new(),
         }
@@ -305,6 +310,7 @@ fn plan(
         alerts,
         lists: None,
         store: None,
+        opener: Err(String::from(NOT_NAMED)),
         asked: None,
         tables,
     };

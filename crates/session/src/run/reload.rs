@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use engine::flow::pass::LabelKind;
 use toml::{Table, Value};
 
+use super::interfaces::Interfaces;
 use super::plan::Plan;
 use crate::application::Replace;
 use crate::networks::Networks;
@@ -22,6 +23,8 @@ pub struct Reload {
     networks: Option<Networks>,
     /// By application, in the order of the plan: who takes a replacement.
     pub(super) replaces: Vec<(&'static str, Option<Replace>)>,
+    /// Those that packets are read from.
+    pub(super) interfaces: Interfaces,
 }
 
 impl Reload {
@@ -31,7 +34,8 @@ impl Reload {
         given: Vec<LabelKind>,
         networks: Option<Networks>,
     ) -> Self {
-        Self { tables, rules, given, networks, replaces: Vec::new() }
+        let interfaces = Interfaces::fixed();
+        Self { tables, rules, given, networks, replaces: Vec::new(), interfaces }
     }
 
     /// Replaces what applications take in place of their own; of which application and table what
@@ -56,10 +60,27 @@ impl Reload {
         replaced
     }
 
-    /// Applies what can be changed during a run: rules, and the files of `[networks]`. Changes that
-    /// cannot be applied are refused and reported, and so is a file with mistakes; then all stays.
+    /// Has others listened on where `[input]` names other interfaces, and is otherwise as it was;
+    /// whether it is being done.
+    fn take_up_input(&mut self, plan: &Plan, lines: &mut Vec<String>) -> bool {
+        let [before, after] = [&self.tables, &plan.tables];
+        let rest = |tables: &Table| without(tables, "input", "interface");
+        if rest(before) != rest(after) {
+            lines.push(String::from("[input] was changed: takes effect at the next start"));
+            return false;
+        }
+        let others = before.get("input") != after.get("input");
+        self.interfaces.take_up(&plan.input.interface, others).unwrap_or_else(|line| {
+            lines.push(line);
+            false
+        })
+    }
+
+    /// Applies what can be changed during a run: rules, the files of `[networks]`, and interfaces,
+    /// of which it is reported later what was done. Changes that cannot be applied are refused and
+    /// reported, and so is a file with mistakes; then all stays.
     #[must_use]
-    pub fn take_up(&self, plan: Result<Plan, Vec<Mistake>>) -> Vec<String> {
+    pub fn take_up(&mut self, plan: Result<Plan, Vec<Mistake>>) -> Vec<String> {
         let plan = match plan {
             Ok(plan) => plan,
             Err(mistakes) => {
@@ -77,16 +98,17 @@ impl Reload {
             lines.push(String::from("[networks] was reloaded"));
         }
         let replaced = self.replace(&plan, &mut lines);
+        let is_asked = self.take_up_input(&plan, &mut lines);
         let names = changed(&self.tables, &plan.tables);
         for name in &names {
             if replaced.contains(&name.as_str())
-                && without_model(&self.tables, name) == without_model(&plan.tables, name)
+                && without(&self.tables, name, "model") == without(&plan.tables, name, "model")
             {
                 continue;
             }
             // Rules about alerts are the front door's, which reports whether they are in force.
             let is_taken = are_taken && name == "networks";
-            if !["rule", "alert"].contains(&name.as_str()) && !is_taken {
+            if !["rule", "alert", "input"].contains(&name.as_str()) && !is_taken {
                 lines.push(format!("[{name}] was changed: takes effect at the next start"));
             }
         }
@@ -108,7 +130,7 @@ impl Reload {
             self.rules.change(plan.rules);
             lines.push(format!("rules were changed: {count} in force"));
         }
-        if lines.is_empty() && !names.iter().any(|name| name == "alert") {
+        if lines.is_empty() && !is_asked && !names.iter().any(|name| name == "alert") {
             lines.push(String::from("the settings are unchanged"));
         }
         lines
@@ -153,8 +175,8 @@ impl<T> Readings<T> {
     }
 }
 
-/// A table, or several of a name, but for the model.
-fn without_model(tables: &Table, name: &str) -> Option<Value> {
+/// A table, or several of a name, but for a key.
+fn without(tables: &Table, name: &str, key: &str) -> Option<Value> {
     let mut value = tables.get(name).cloned()?;
     let tables = match &mut value {
         Value::Array(tables) => tables.iter_mut().filter_map(Value::as_table_mut).collect(),
@@ -162,7 +184,7 @@ fn without_model(tables: &Table, name: &str) -> Option<Value> {
         _ => Vec::new(),
     };
     for table in tables {
-        table.remove("model");
+        table.remove(key);
     }
     Some(value)
 }

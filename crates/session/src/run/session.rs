@@ -19,6 +19,7 @@ use super::closing::close;
 use super::counted::{Reading, count_process};
 use super::driving::{Driving, Looking};
 use super::faults::Supervision;
+use super::interfaces::Interfaces;
 use super::jailed::{Jail, RunJail};
 use super::outlets::{RowsTo, finish_rows, open_rows, wrong, wrong_rows};
 use super::passes::{Making, Seats};
@@ -272,9 +273,12 @@ impl Session {
         let Plan { input, run, applications, rules, wants, tables, networks, store, .. } = plan;
         let escalations = plan.escalations;
         let pace = input.pace.map(|factor| Arc::new(Pace::new(factor, doors.clock)));
+        inputs.live.begin(opened.interfaces());
+        let (interfaces, changing) = Interfaces::new(inputs.live.clone(), plan.opener);
         let (in_force, read_labels) = (InForce::default(), rules.reads(|_| true));
         let has_sizes = !rules.thresholds().is_empty();
         let mut reload = Reload::new(tables, in_force.clone(), read_labels.clone(), networks);
+        reload.interfaces = interfaces;
         in_force.change(rules);
         let lists = lists(plan.lists, &plan.alerts, &read_labels)?;
         let wants_frames = |one: &AppPlan| one.ready.wants().has_frames;
@@ -290,7 +294,8 @@ impl Session {
             payload_len_max: has_frames.then_some(wants.needs.payload_len_max() as usize),
             faults: supervision.other(BORDERS, "run"),
         };
-        let is_ordered = pace.is_some() || making.is_steered || store.is_some();
+        let is_watched = store.is_some() || changing.is_some();
+        let is_ordered = pace.is_some() || making.is_steered || is_watched;
         let any_order = any_order(&applications, is_ordered, &inputs, &opened);
         let (rules, shown) = (in_force, store.as_ref());
         let drills = &run.simulate;
@@ -307,7 +312,7 @@ impl Session {
         let names = waiting.iter().map(|one| one.ready.name()).collect();
         let idle_timeout = making.options.idle_timeout;
         let mut seats = labelling(&lent.rules, has_sizes, lists, idle_timeout, &mut supervision);
-        let opens = Opens { any_order, opened: &opened, making: &making, escalations };
+        let opens = Opens { any_order, making: &making, escalations };
         let begun_all =
             lent.begin_all(waiting, &opens, (&mut seats, &mut reload, &mut supervision))?;
         let BegunAll { mut besides, any, all } = begun_all;
@@ -317,7 +322,7 @@ impl Session {
         announce(&opened, &inputs);
         supervision.announce_drills();
         let pace = lent.pace;
-        let driving = Driving::new(looking, opened, &inputs, pace, doors.tell);
+        let driving = Driving::new(looking, opened, &inputs, pace, changing, doors.tell);
         let writers = std::mem::take(&mut begun.0);
         let counted = store.map(|store| LiveCounts::begin(store, &inputs, all, &supervision));
         let clock = doors.clock;
@@ -359,11 +364,12 @@ impl Session {
         mut hangup: impl FnMut() -> Option<Again>,
         mut tell: impl FnMut(&str),
     ) -> Result<SessionOutcome, RunError> {
-        let Self { inputs, clock, driving, names, writers, reload, besides, .. } = self;
+        let Self { inputs, clock, driving, names, writers, mut reload, besides, .. } = self;
         let Self { counted, jail, supervision, .. } = self;
         // Everything is open, and no packet was read.
         jail.enter(&mut tell);
         let mut after_batch = || {
+            reload.interfaces.news().for_each(|line| tell(&line));
             let Some(again) = hangup() else { return };
             let begun = (clock.now)();
             writers.iter().for_each(OutletWriter::reopen);
@@ -432,7 +438,6 @@ struct Waiting {
 /// What applications have in common when they begin.
 struct Opens<'a> {
     any_order: Option<bool>,
-    opened: &'a OpenSources,
     making: &'a Making,
     escalations: Option<Arc<Escalations>>,
 }
@@ -518,13 +523,13 @@ impl Context<'_> {
         opens: &Opens<'_>,
         (seats, reload, supervision): (&mut Seats, &mut Reload, &mut Supervision),
     ) -> Result<BegunAll, RunError> {
-        let Opens { any_order, opened, making, escalations } = opens;
+        let Opens { any_order, making, escalations } = opens;
         let mut begun = BegunAll::default();
         for (at, one) in waiting.into_iter().enumerate() {
             let Waiting { ready, outlet, place, table, enriching, whose } = one;
             let (name, has_flows) = (ready.name(), ready.wants().has_flows);
             let sharing = self.sharing(*any_order, &*ready, making);
-            let opening = self.opening(outlet, sharing, making.seed, opened);
+            let opening = self.opening(outlet, sharing, making.seed);
             let opening = Opening { escalations: escalations.clone(), ..opening };
             let mut watchers =
                 ready.open(opening).map_err(|error| wrong(place.as_ref(), name, error))?;
@@ -543,13 +548,7 @@ impl Context<'_> {
         Ok(begun)
     }
 
-    fn opening(
-        &self,
-        outlet: Option<Outlet>,
-        sharing: Sharing,
-        seed: HashSeed,
-        opened: &OpenSources,
-    ) -> Opening {
+    fn opening(&self, outlet: Option<Outlet>, sharing: Sharing, seed: HashSeed) -> Opening {
         Opening {
             outlet,
             sharing,
@@ -557,7 +556,7 @@ impl Context<'_> {
             captures: Captures::of(self.inputs),
             seed,
             control: Arc::clone(&self.inputs.control),
-            interfaces: opened.interfaces(),
+            interfaces: self.inputs.live.clone(),
             tell: self.doors.tell,
             progress: Arc::clone(&self.inputs.options.progress),
             clock: self.doors.clock,

@@ -107,7 +107,12 @@ impl Sums {
     /// Hands on the windows that no packet can change any more: with an epoch
     /// ([`packet::event_time`]) all of them.
     fn put(&mut self, mark: FlowMark) {
-        let is_all = mark.kind != MarkKind::Tick;
+        // Without windows all of the input is one ranking, whatever its clock does.
+        let is_all = match mark.kind {
+            MarkKind::Tick => false,
+            MarkKind::Step => self.settings.window.is_some(),
+            MarkKind::Last => true,
+        };
         while let Some(entry) = self.windows.first_entry() {
             let window = self.settings.window.unwrap_or_default();
             let is_over = entry
@@ -245,12 +250,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn windows_share_the_maximum_of_names_until_they_are_handed_on() {
-        let at = |seconds| Timestamp::from_parts(seconds, 0);
-        let window = Some(Span::from_seconds(1));
-        let mut sums = Sums {
-            settings: Settings { window, max_keys: 64, ..Settings::default() },
+    fn sums(settings: Settings) -> Sums {
+        Sums {
+            settings,
             text: Text::new(None),
             outlet: None,
             shown: None,
@@ -259,7 +261,29 @@ mod tests {
             text_len: 0,
             beyond_max_keys: Tally::default(),
             refusal: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_ends_windows_and_no_ranking_without_them() {
+        let at = Timestamp::from_parts(1_000, 0);
+        for (window, names_left) in [(None, 2), (Some(Span::from_seconds(1)), 1)] {
+            let mut sums = sums(Settings { window, ..Settings::default() });
+            sums.add(&flow_at(at), Some("one.example.com"));
+            let watermark = Timestamp::from_parts(500, 0);
+            sums.put(FlowMark { watermark, kind: MarkKind::Step });
+            sums.add(&flow_at(watermark), Some("other.example.com"));
+            assert_eq!(sums.key_count, names_left, "{window:?}");
+            sums.put(FlowMark { watermark, kind: MarkKind::Last });
+            assert_eq!(sums.key_count, 0);
+        }
+    }
+
+    #[test]
+    fn windows_share_the_maximum_of_names_until_they_are_handed_on() {
+        let at = |seconds| Timestamp::from_parts(seconds, 0);
+        let window = Some(Span::from_seconds(1));
+        let mut sums = sums(Settings { window, max_keys: 64, ..Settings::default() });
         let fill = |sums: &mut Sums, from: i64| {
             for name in (0..200).map(|at| format!("{at:03}.example.com")) {
                 // Ten windows of 20 names each.

@@ -127,10 +127,15 @@ impl HostsQuery {
                 continue;
             }
             let host = found.hosts.entry(one).or_default();
-            host.bytes_sent += number(sent.bytes);
-            host.bytes_received += number(received.bytes);
-            host.packets_sent += number(sent.packets);
-            host.packets_received += number(received.packets);
+            // Rows of sensors may have any numbers.
+            for (sum, place) in [
+                (&mut host.bytes_sent, sent.bytes),
+                (&mut host.bytes_received, received.bytes),
+                (&mut host.packets_sent, sent.packets),
+                (&mut host.packets_received, received.packets),
+            ] {
+                *sum = sum.saturating_add(number(place));
+            }
             host.flow_count += 1;
             if host.peers.len() < self.peer_count_max {
                 host.peers.insert(peer);
@@ -138,6 +143,47 @@ impl HostsQuery {
             let first = cell(rows, places.first, row).time();
             host.first_ns = [host.first_ns, first].into_iter().flatten().min();
             host.last_ns = host.last_ns.max(cell(rows, places.last, row).time());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::columns::{Columns, Field, Kind, Value};
+
+    use super::*;
+
+    const SCHEMA: Schema = &[
+        Field::new("src_ip", Kind::Text, ""),
+        Field::new("dst_ip", Kind::Text, ""),
+        Field::new("first_ns", Kind::TimestampNs, ""),
+        Field::new("last_ns", Kind::TimestampNs, ""),
+        Field::new("src_packets", Kind::U64, ""),
+        Field::new("src_bytes", Kind::U64, ""),
+        Field::new("dst_packets", Kind::U64, ""),
+        Field::new("dst_bytes", Kind::U64, ""),
+    ];
+
+    #[test]
+    fn sums_of_any_numbers_saturate() {
+        let mut rows = Columns::new(SCHEMA);
+        for bytes in [u64::MAX, 1] {
+            let ends = [Value::Str("192.0.2.1"), Value::Str("192.0.2.2")];
+            let times = [Value::TimestampNs(1), Value::TimestampNs(2)];
+            let counts = [Value::U64(bytes); 4];
+            rows.push_row(&[&ends[..], &times, &counts].concat()).unwrap();
+        }
+        let query = HostsQuery {
+            filter: Filter::all(),
+            range: TimeRange::default(),
+            host_count_max: 10,
+            peer_count_max: 10,
+        };
+        let found = query.run(&[RowChunk::own(rows)], SCHEMA).unwrap();
+        assert_eq!(found.hosts.len(), 2);
+        for host in found.hosts.values() {
+            assert_eq!((host.bytes_sent, host.packets_received), (u64::MAX, u64::MAX));
+            assert_eq!((host.flow_count, host.peers.len()), (2, 1));
         }
     }
 }

@@ -96,7 +96,8 @@ impl SeriesQuery {
         let first = from.div_euclid(step_ns);
         let place = |ns: i64| usize::try_from(ns.div_euclid(step_ns) - first).unwrap_or(0);
         let step_count = place(to - 1) + 1;
-        let start = |at: usize| (first + i64::try_from(at).unwrap_or(0)) * step_ns;
+        // The first step may begin before the earliest time there is.
+        let start = |at: usize| (first + i64::try_from(at).unwrap_or(0)).saturating_mul(step_ns);
         let names = self.names(chunks, &found);
         let mut sums = vec![vec![Sum::NONE; step_count]; names.series_count()];
         for &(ns, chunk, row) in &found {
@@ -207,5 +208,34 @@ impl Names {
     fn each(&self) -> impl Iterator<Item = Option<Key>> {
         let rest = self.has_rest.then_some(None);
         self.names.iter().cloned().map(Some).chain(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::columns::{Columns, Field, Kind, Value};
+
+    use super::*;
+
+    #[test]
+    fn the_earliest_time_there_is_has_a_step_too() {
+        const SCHEMA: Schema = &[Field::new("last_ns", Kind::TimestampNs, "")];
+        let mut rows = Columns::new(SCHEMA);
+        for time in [i64::MIN + 1, 0] {
+            rows.push_row(&[Value::TimestampNs(time)]).unwrap();
+        }
+        let query = SeriesQuery {
+            filter: Filter::all(),
+            range: TimeRange::default(),
+            value: None,
+            aggregate: Aggregate::Sum,
+            by: None,
+            series_count: 1,
+            step_ns: None,
+        };
+        let found = query.run(&[RowChunk::own(rows)], SCHEMA);
+        let [(None, counts)] = found.series.as_slice() else { panic!("one series: {found:?}") };
+        let sum: f64 = counts.iter().flatten().map(|count| count.as_f64()).sum();
+        assert_eq!((found.matched, sum), (2, 2.0));
     }
 }

@@ -37,7 +37,7 @@ fn main() -> std::io::Result<()> {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let facts = Facts {
         title: String::from("wirelens demo"),
-        inputs: vec![String::from("hand-made rows")],
+        inputs: Box::new(|| vec![String::from("hand-made rows")]),
         packets: Box::new(|| (123_456, 2)),
         out: || Box::new(std::io::stdout()),
         messages,

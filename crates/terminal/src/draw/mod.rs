@@ -83,7 +83,7 @@ fn line(frame: &mut Frame<'_>, area: Rect, app: &App, left: Span<'_>, right: Vec
 fn head(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     let facts = &app.facts;
     let (received, dropped) = (facts.packets)();
-    let inputs = facts.inputs.join(", ");
+    let inputs = (facts.inputs)().join(", ");
     let title = plain(&format!("{} {inputs}", facts.title), facts.glyphs);
     let store = app.model.store();
     let time = store.time_ns().map(|ns| Timestamp::from_ns(ns).to_string());

@@ -42,12 +42,12 @@ pub(super) fn sheet(table: &Table, filter: &Filter) -> Sheet {
 fn row(address: IpAddr, host: &HostSums) -> Row {
     let id = address.to_string();
     let numbers = [
-        host.bytes_sent + host.bytes_received,
+        host.bytes_sent.saturating_add(host.bytes_received),
         host.bytes_sent,
         host.bytes_received,
         host.flow_count,
         host.peers.len() as u64,
-        host.packets_sent + host.packets_received,
+        host.packets_sent.saturating_add(host.packets_received),
     ];
     // In the order of the columns; the rate is put in later.
     let mut values = vec![Value::Text(id.clone()), Value::None];

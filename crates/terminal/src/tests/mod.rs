@@ -37,7 +37,7 @@ impl Bench {
     fn beginning(store: Arc<Store>, glyphs: Glyphs, first: Option<First>) -> Self {
         let facts = Facts {
             title: String::from("wirelens run"),
-            inputs: vec![String::from("eth0\x1b[31m")],
+            inputs: Box::new(|| vec![String::from("eth0\x1b[31m")]),
             packets: Box::new(|| (1_234, 5)),
             out: || Box::new(std::io::sink()),
             messages: Messages::default(),

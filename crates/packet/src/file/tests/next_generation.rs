@@ -191,6 +191,18 @@ fn statistics_belong_to_an_interface_and_the_last_word_stands() {
 }
 
 #[test]
+fn clamped_stamps_of_statistics_are_not_counted_as_those_of_frames() {
+    let never = words(false, &[u32::MAX, u32::MAX]);
+    let options = [option(false, 2, &never), option(false, 3, &never)].concat();
+    let statistics = block(false, 5, &[words(false, &[0, u32::MAX, u32::MAX]), options].concat());
+    let decoded = decode(&[section(false), interface(false, 1, 0, &[]), statistics].concat());
+    assert_eq!(decoded.fault, None);
+    let statistics = decoded.decoder.interfaces()[0].statistics.unwrap();
+    assert_eq!((statistics.timestamp, statistics.end), (Timestamp::MAX, Some(Timestamp::MAX)));
+    assert_eq!(decoded.decoder.counts().timestamps_saturated, 0);
+}
+
+#[test]
 fn a_malformed_option_ends_the_options_and_the_block_stands() {
     let options = [option(false, 2, b"eth0"), vec![3, 0, 200, 0]].concat();
     let mut file = section(false);

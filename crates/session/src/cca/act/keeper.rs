@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::by::NAME_COUNT_MAX;
 use super::program::{Program, ProgramError};
 use super::tc::{self, Queue};
-use crate::device_keeper::Chore;
+use crate::device_keeper::{Chore, OrderOutcome};
 
 /// The queue, and the program that changes it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,11 +53,11 @@ impl Chore for QueueKeeper {
         self.run(&self.0.queue.begin()).map(|()| String::new())
     }
 
-    fn carry_out(&mut self, sizes: Self::Order) -> Result<(), String> {
+    fn carry_out(&mut self, sizes: Self::Order) -> Result<OrderOutcome, String> {
         check(&sizes)?;
         let queue = &self.0.queue;
         let commands = queue.parts(&sizes).into_iter().flat_map(|part| queue.part(part));
-        self.run(&commands.collect::<Vec<_>>())
+        self.run(&commands.collect::<Vec<_>>()).map(|()| OrderOutcome::default())
     }
 
     fn end(&mut self) -> Result<String, String> {

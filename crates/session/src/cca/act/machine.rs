@@ -127,7 +127,7 @@ impl Machine {
     pub(super) fn help(&self, queue: &Queue) -> Result<Option<Helper>, ActError> {
         let Some(lock) = &self.lock else { return Ok(None) };
         let task = QueueTask { tc: self.program("tc")?, queue: queue.clone() };
-        let started = self.device.inside(|| Helper::start::<QueueKeeper>(lock, &task))?;
+        let started = self.device.inside(|| Helper::start::<QueueKeeper>(Some(lock), &task))?;
         started.map(|(helper, _)| Some(helper)).map_err(|error| self.error(error))
     }
 

@@ -12,8 +12,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 
+use packet::event_time::EventTime;
 use packet::wire::ethernet::MacAddress;
 use packet::wire::{icmp, icmpv6};
+use packet::{Span, Timestamp};
 
 use super::Records;
 use super::row::FlowRow;
@@ -33,6 +35,15 @@ const MESSAGES_PER_TEMPLATES: u64 = 20;
 
 /// Or after this time of packets.
 const TEMPLATES_EVERY_S: u32 = 60;
+
+/// Flows that ended so long before the latest are after a wrong stamp, as where files rotate.
+const FLOWS_BACK: Span = Span::from_seconds(86_400);
+
+/// Whether an enterprise number is no one's own: under 29305, elements are IANA's of the other
+/// direction, and a private one would be read as one of those.
+pub(super) const fn is_reserved(enterprise: u32) -> bool {
+    matches!(enterprise, 0 | template::REVERSE)
+}
 
 /// What may be chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -57,8 +68,8 @@ pub(super) struct Ipfix {
     records_in_message: u32,
     /// Records sent before this message.
     sequence: u32,
-    /// Latest stamp of a flow, in seconds.
-    latest_s: u32,
+    /// Times at which flows ended.
+    time: EventTime,
     /// When templates were last sent, in messages and in time; none before.
     templates: Option<(u64, u32)>,
     flows: u64,
@@ -85,7 +96,7 @@ impl Ipfix {
             set: None,
             records_in_message: 0,
             sequence: 0,
-            latest_s: 0,
+            time: EventTime::new(FLOWS_BACK),
             templates: None,
             flows: 0,
             records: 0,
@@ -104,15 +115,22 @@ impl Ipfix {
             kind.push(&mut record, self.extras);
             self.append(TEMPLATE_SET, &record)?;
         }
-        self.templates = Some((self.messages, self.latest_s));
+        self.templates = Some((self.messages, self.latest_s()));
         Ok(())
+    }
+
+    /// The latest stamp of a flow in seconds, as the header has it: until 2106.
+    fn latest_s(&self) -> u32 {
+        let ns = self.time.latest().as_ns();
+        u32::try_from(ns.div_euclid(1_000_000_000)).unwrap_or_default()
     }
 
     fn templates_are_due(&self) -> bool {
         let Some((messages, seconds)) = self.templates else { return true };
+        let since_s = i64::from(self.latest_s()) - i64::from(seconds);
         self.to.is_lossy()
             && (self.messages >= messages + MESSAGES_PER_TEMPLATES
-                || self.latest_s >= seconds.saturating_add(TEMPLATES_EVERY_S))
+                || !(0..TEMPLATES_EVERY_S.into()).contains(&since_s))
     }
 
     /// Appends a record to a set of this number, in the next message where this one is full.
@@ -145,7 +163,7 @@ impl Ipfix {
         let header = [
             &VERSION.to_be_bytes()[..],
             &len.to_be_bytes(),
-            &self.latest_s.to_be_bytes(),
+            &self.latest_s().to_be_bytes(),
             &self.sequence.to_be_bytes(),
             &DOMAIN.to_be_bytes(),
         ];
@@ -215,8 +233,7 @@ fn mac(flow: &FlowRow<'_>, side: usize) -> MacAddress {
 
 impl Records for Ipfix {
     fn put(&mut self, flow: &FlowRow<'_>) -> Result<(), RowsError> {
-        let seconds = flow.last_ns.map_or(0, |ns| ns.div_euclid(1_000_000_000));
-        self.latest_s = self.latest_s.max(u32::try_from(seconds).unwrap_or_default());
+        self.time.on_packet(flow.last_ns.map_or(Timestamp::UNKNOWN, Timestamp::from_ns));
         if self.templates_are_due() {
             self.send()?;
             self.put_templates()?;
@@ -331,6 +348,7 @@ fn end_reason(reason: &str) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Export, Form, Options, Style};
     use super::*;
 
     fn flow() -> FlowRow<'static> {
@@ -398,6 +416,35 @@ mod tests {
         let records: usize =
             found.iter().filter(|(id, _)| *id == 256).map(|(_, len)| (len - 4) / (48 + 7)).sum();
         assert_eq!(records, 10_000);
+    }
+
+    #[test]
+    fn one_wrong_stamp_is_not_the_time_of_all_that_follows() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("flows.ipfix");
+        let mut ipfix = Box::new(Ipfix::create(&path, false, Choices::default()).unwrap());
+        for last_s in [1002, 4_000_000_000, 1003] {
+            let last_ns = Some(last_s * 1_000_000_000);
+            ipfix.put(&FlowRow { last_ns, ..flow() }).unwrap();
+            ipfix.write_out().unwrap();
+        }
+        ipfix.finish().unwrap();
+        let (mut bytes, mut times) = (std::fs::read(path).unwrap(), Vec::new());
+        while let [_, _, high, low, a, b, c, d, ..] = bytes[..] {
+            times.push(u32::from_be_bytes([a, b, c, d]));
+            bytes.drain(..usize::from(u16::from_be_bytes([high, low])));
+        }
+        assert_eq!(times, [1002, 4_000_000_000, 1003]);
+    }
+
+    #[test]
+    fn private_elements_have_no_reserved_number() {
+        let is_taken = |number| {
+            let options = Options { enterprise: Some(number), ..Options::default() };
+            let (path, form) = ("flows.ipfix".into(), Form::Records(Style::Ipfix));
+            Export { path, form, force: false, options }.check().is_ok()
+        };
+        assert_eq!([0, 29_305, 32_473].map(is_taken), [false, false, true]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! the kinds are bits of the template's number.
 
 /// The number of elements that go the other way (RFC 5103, section 6.1).
-const REVERSE: u32 = 29_305;
+pub(super) const REVERSE: u32 = 29_305;
 
 /// The first number that a template may have.
 const TEMPLATE_MIN: u16 = 256;

@@ -268,7 +268,9 @@ impl Records for Zeek {
 
     fn finish(self: Box<Self>) -> Result<String, RowsError> {
         let Self { conn, ssl, dns, .. } = *self;
-        [conn, ssl, dns].into_iter().try_for_each(Log::finish)?;
+        // Where one cannot get its name, the others do.
+        let finished = [conn, ssl, dns].map(Log::finish);
+        finished.into_iter().collect::<Result<(), _>>()?;
         Ok(String::new())
     }
 }
@@ -435,6 +437,22 @@ mod tests {
         ] {
             assert_eq!(state(history, end_reason), wanted, "{history} {end_reason}");
         }
+    }
+
+    #[test]
+    fn a_log_that_cannot_get_its_name_takes_no_other_with_it() {
+        let home = tempfile::tempdir().unwrap();
+        let added = ExtraColumns { has_macs: false, has_verdict: false };
+        let mut zeek = Box::new(Zeek::create(home.path(), false, false, added).unwrap());
+        zeek.put(&FlowRow { protocol: "tcp", packets: [1, 0], ..FlowRow::default() }).unwrap();
+        std::fs::remove_file(home.path().join("conn.log.partial")).unwrap();
+        assert!(zeek.finish().unwrap_err().to_string().contains("is gone"));
+        let mut names: Vec<_> = std::fs::read_dir(home.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["dns.log", "ssl.log"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use engine::flow::FlowOptions;
 use engine::flow::pass::{Labels, Lens, Pass};
 use l4s::{MarkerCounts, MarkerSettings, Model};
 use packet::dissect::{DissectOptions, dissect};
-use packet::{Batch, EcnControl, EcnRefusal, HashSeed, LinkType, Record};
+use packet::{Batch, EcnControl, EcnRefusal, FlowDirection, HashSeed, LinkType, Record};
 
 use super::super::closing;
 use super::*;
@@ -98,16 +98,32 @@ impl Scene {
         let kernel = Kernel::new(Box::new(given.clone()), false);
         let targets = vec!["10.0.1.1".parse().unwrap(), "10.0.1.2:80".parse().unwrap()];
         let follower = Follower::new(targets, marker(share_max), Some(kernel), lag);
+        Self::of(follower, given)
+    }
+
+    fn of(follower: Follower, given: Given) -> Self {
         let pass = Pass::new(FlowOptions::default(), HashSeed::new(1), Alone(follower));
         Self { pass, given, sent: [0; 256], direction: Direction::Unknown }
     }
 
     /// A frame of its own batch, as they come from an interface.
     fn put(&mut self, ms: i64, receiver: u8, ecn: u8, is_ack: bool, number: u32) {
+        let data_len = if is_ack { 0 } else { DATA_LEN };
+        self.put_data(ms, receiver, ecn, is_ack, (number, data_len));
+    }
+
+    /// The same of so many bytes; `is_ack` goes to the sender.
+    fn put_data(
+        &mut self,
+        ms: i64,
+        receiver: u8,
+        ecn: u8,
+        is_ack: bool,
+        (number, data_len): (u32, u32),
+    ) {
         let ends: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 1, receiver]];
         let ports = [4_000_u16, 80];
         let (from, to) = if is_ack { (1, 0) } else { (0, 1) };
-        let data_len = if is_ack { 0 } else { DATA_LEN };
         let (seq, ack) = if is_ack { (1, number) } else { (number, 1) };
         let mut bytes = vec![0; 12];
         bytes.extend([8, 0, 0x45, ecn]);
@@ -312,4 +328,30 @@ fn a_capture_without_acknowledgements_is_named() {
     assert!(given.iter().all(|(_, budget)| *budget == 0));
     let lines = closing::lines(&follower);
     assert!(lines.contains("no packet was acknowledged; wanted: both directions"));
+}
+
+#[test]
+fn what_is_measured_of_a_flow_is_given_back_where_there_is_no_room_to_follow_it() {
+    let targets = vec!["10.0.1.1".parse().unwrap()];
+    let mut follower = Follower::new(targets, marker(1.0), None, None);
+    let other = OneWayFlow { key: FlowKey::default(), direction: FlowDirection::LowToHigh };
+    let full = u32::try_from(FLOWS_MAX).unwrap();
+    follower.flows = (0..full).map(|number| (number, TrackedFlow::new(other, 0))).collect();
+    let mut scene = Scene::of(follower, Given::default());
+    // Its first packets come from the receiver, of a connection from before.
+    scene.put_data(0, 1, 0, true, (1_000, DATA_LEN));
+    scene.send(10, 1, 1);
+    scene.send(11, 1, 1);
+    let (follower, _) = scene.end();
+    assert_eq!((follower.missed.flows, follower.flow_count()), (1, 0));
+    assert_eq!(follower.latency().in_use(), [0; 3]);
+}
+
+#[test]
+fn packets_that_predictions_leave_out_are_reported() {
+    let mut scene = Scene::new(1.0, None);
+    (0..65_536 + 10).for_each(|_| scene.send(0, 1, 1));
+    let (follower, _) = scene.end();
+    let lines = closing::lines(&follower);
+    assert!(lines.contains("l4s: 10 packets in flight exceeded a table"), "{lines}");
 }
