@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the program twice from the sources of a commit, in two folders, and compares the two.
+# Builds the program twice from the sources of a commit, in two folders, and compares the two as they
+# are installed and packaged: without symbols.
 #
 #   bash tools/reproducible.sh [COMMIT]      HEAD
 #
@@ -38,7 +39,7 @@ build() {
     CLONE="$1" RUSTC_WRAPPER="$scratch/rustc" \
       cargo build --release --locked --quiet --package wirelens --bin wirelens
   )
-  mv "$1/target/release/wirelens" "$scratch/$2"
+  strip --strip-all -o "$scratch/$2" "$1/target/release/wirelens"
   rm -rf "$1"
 }
 

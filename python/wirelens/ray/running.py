@@ -17,6 +17,9 @@ Progress: TypeAlias = Callable[[int, int, Report], object]
 # Tasks that wait in Ray's own queue for each that runs: enough that no processor is idle between.
 _WAITING_PER_SLOT = 2
 
+# A task that is cancelled ends with its process, which takes milliseconds.
+_ENDED_WITHIN_S = 10.0
+
 # The outcome of packets before flows are found: all shares of a set see the same ones.
 _OF_PACKETS = (
     "received", "filtered", "duplicates", "processed", "malformed", "undecoded", "without_key",
@@ -92,6 +95,9 @@ class Cluster:
         finally:
             for one in running:
                 self.ray.cancel(one, force=True)
+            if running:
+                # Their files are theirs until they have ended: a resumed run writes the same ones.
+                self.ray.wait(list(running), num_returns=len(running), timeout=_ENDED_WITHIN_S)
 
     def _begin(self, remote: Any, task: Task) -> Any:
         name = f"wirelens {task.question} {Path(task.part).stem}"
