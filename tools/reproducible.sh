@@ -49,7 +49,8 @@ sha256sum "$scratch/first" | sed "s|$scratch/first|wirelens of $(git rev-parse -
 if cmp "$scratch/first" "$scratch/second"; then
   say 'both are the same, byte for byte'
 else
-  say 'they differ; the first texts that only one of them holds:'
+  differing=$(cmp -l "$scratch/first" "$scratch/second" | wc -l || true)
+  say "they differ in $differing bytes; the first texts that only one of them holds:"
   diff <(strings "$scratch/first") <(strings "$scratch/second") | head -n 20 >&2 || true
   exit 1
 fi

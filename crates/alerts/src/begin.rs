@@ -17,7 +17,7 @@ use crate::counts::{Tally, counts};
 use crate::indicators::{ListState, ListStates, Lists, RowLook};
 use crate::notify::{self, Batch, Feed, NotifyState, Origin};
 use crate::rules::{COUNTS, Rule};
-use crate::settings::{AlertSettings, NotifySettings, Settings};
+use crate::settings::{AlertSettings, NotifyKind, NotifySettings, Settings};
 use crate::tables::Source;
 use crate::watch::{Counters, NewRules, Timing, Watch};
 
@@ -133,8 +133,12 @@ impl Alerts {
         let about = "What rules and lists of indicators found.";
         let alerts = store.add(TABLE, about, SCHEMA, LIMITS);
         let named = settings.notify.iter().zip(notify::names(&settings.notify));
-        let feeds: Vec<_> =
-            named.map(|(one, name)| Arc::new(Feed::new(one, name, clocks))).collect();
+        // A capture is read faster than any file is written, and has time to wait for it.
+        let waits = |one: &NotifySettings| {
+            !is_live && matches!(one.kind, NotifyKind::Jsonl | NotifyKind::Eve)
+        };
+        let feed = |(one, name)| Feed::new(one, name, clocks).waiting_for_room(waits(one));
+        let feeds: Vec<_> = named.map(|named| Arc::new(feed(named))).collect();
         let tally = Arc::new(Tally::default());
         let counted = (Arc::clone(&tally), feeds.clone(), Arc::clone(&lists));
         store.count_by(TABLE, Box::new(move || counts(&counted.0, &counted.1, &counted.2)));

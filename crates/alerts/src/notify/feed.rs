@@ -13,6 +13,9 @@ use super::rate::Bucket;
 /// Alerts that wait, unless another maximum is given.
 const QUEUE_LEN_MAX: usize = 1_024;
 
+/// How long a full queue is waited for before it counts as stuck.
+pub(super) const ROOM_WITHIN: Duration = Duration::from_secs(1);
+
 /// Alerts that are active and were let through at most. Beyond them the resolution of one is
 /// delivered without regard to whether its beginning was.
 const LET_THROUGH_MAX: usize = 100_000;
@@ -65,6 +68,7 @@ impl NotifyState {
 pub(crate) struct Feed {
     only: BTreeMap<String, Vec<String>>,
     len_max: usize,
+    waits_for_room: bool,
     clocks: Clocks,
     inside: Mutex<Inside>,
     changed: Condvar,
@@ -76,9 +80,35 @@ struct Inside {
     let_through: HashSet<u64>,
     held_back_since: u64,
     is_reopened: bool,
+    /// Nothing was taken out of the full queue while room was waited for.
+    is_stuck: bool,
     /// When it has to be over, in monotonic time.
     ends: Option<Duration>,
     state: NotifyState,
+}
+
+impl Inside {
+    /// Whether the rate lets an alert through, which takes its share of it.
+    fn lets_through(&mut self, alert: &Alert, now: Duration) -> bool {
+        match alert.state {
+            State::Firing => {
+                if self.bucket.as_mut().is_some_and(|bucket| !bucket.take(now)) {
+                    self.state.held_back += 1;
+                    self.held_back_since += 1;
+                    return false;
+                }
+                if self.bucket.is_some() && self.let_through.len() < LET_THROUGH_MAX {
+                    self.let_through.insert(alert.id);
+                }
+                true
+            }
+            State::Resolved => {
+                let was_known = self.let_through.remove(&alert.id);
+                let is_full = self.let_through.len() >= LET_THROUGH_MAX;
+                self.bucket.is_none() || was_known || is_full
+            }
+        }
+    }
 }
 
 /// What a destination delivers next.
@@ -98,6 +128,7 @@ impl Feed {
         Self {
             only: settings.only.clone(),
             len_max: settings.queue.unwrap_or(QUEUE_LEN_MAX),
+            waits_for_room: false,
             clocks,
             inside: Mutex::new(Inside {
                 queue: VecDeque::new(),
@@ -105,11 +136,17 @@ impl Feed {
                 let_through: HashSet::new(),
                 held_back_since: 0,
                 is_reopened: false,
+                is_stuck: false,
                 ends: None,
                 state: NotifyState { name, ..NotifyState::default() },
             }),
             changed: Condvar::new(),
         }
+    }
+
+    /// The same, where a full queue is waited for as long as something is taken out of it.
+    pub(crate) fn waiting_for_room(self, waits_for_room: bool) -> Self {
+        Self { waits_for_room, ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -128,32 +165,27 @@ impl Feed {
         }
         let now = (self.clocks.monotonic)();
         let mut inside = self.lock();
-        let inside = &mut *inside;
-        match alert.state {
-            State::Firing => {
-                if inside.bucket.as_mut().is_some_and(|bucket| !bucket.take(now)) {
-                    inside.state.held_back += 1;
-                    inside.held_back_since += 1;
-                    return;
-                }
-                if inside.bucket.is_some() && inside.let_through.len() < LET_THROUGH_MAX {
-                    inside.let_through.insert(alert.id);
-                }
-            }
-            State::Resolved => {
-                let was_known = inside.let_through.remove(&alert.id);
-                let is_full = inside.let_through.len() >= LET_THROUGH_MAX;
-                if inside.bucket.is_some() && !was_known && !is_full {
-                    return;
-                }
-            }
+        if !inside.lets_through(alert, now) {
+            return;
         }
+        inside = self.with_room(inside);
         if inside.queue.len() >= self.len_max {
             inside.queue.pop_front();
             inside.state.dropped += 1;
         }
         inside.queue.push_back((Arc::clone(alert), now));
         self.changed.notify_all();
+    }
+
+    fn with_room<'a>(&self, mut inside: MutexGuard<'a, Inside>) -> MutexGuard<'a, Inside> {
+        let until = (self.clocks.monotonic)() + ROOM_WITHIN;
+        while self.waits_for_room && !inside.is_stuck && inside.queue.len() >= self.len_max {
+            let left = until.saturating_sub((self.clocks.monotonic)());
+            inside.is_stuck = left.is_zero();
+            let waited = self.changed.wait_timeout(inside, left);
+            inside = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        inside
     }
 
     /// The next alerts, once there are some, or `due` has passed, or a file is to be opened again.
@@ -174,6 +206,8 @@ impl Feed {
                 let len = inside.queue.len().min(max);
                 let since = inside.queue.front().map(|(_, at)| *at);
                 let alerts = inside.queue.drain(..len).map(|(alert, _)| alert).collect();
+                inside.is_stuck = false;
+                self.changed.notify_all();
                 let held_back = if len == 0 { 0 } else { inside.held_back_since };
                 inside.held_back_since -= held_back;
                 let is_reopened = std::mem::take(&mut inside.is_reopened);

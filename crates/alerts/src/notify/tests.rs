@@ -11,6 +11,7 @@ use std::time::Instant;
 use packet::Timestamp;
 use serde_json::Value as Json;
 
+use super::feed::ROOM_WITHIN;
 use super::*;
 use crate::alert::tests::sample;
 
@@ -245,6 +246,29 @@ fn what_alertmanager_is_sent_later_is_no_loss() {
     let state = feed.state();
     assert_eq!((state.delivered, state.failed, state.late), (2, 2, 2), "{state:?}");
     assert_eq!(state.loss(), None);
+}
+
+#[test]
+fn a_full_queue_is_waited_for_while_something_is_taken_out_of_it() {
+    let path = log_path("waited");
+    let settings = settings(&format!("kind = 'jsonl'\nto = {path:?}\nqueue = 3"));
+    let destination = open(&settings, &origin()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+    let feed = Feed::new(&settings, "file".into(), clocks()).waiting_for_room(true);
+    thread::scope(|scope| {
+        scope.spawn(|| work(&feed, destination, settings.attempts));
+        firing(0..500).iter().for_each(|alert| feed.push(alert));
+        feed.end(Duration::from_secs(20));
+    });
+    assert_eq!((feed.state().delivered, feed.state().loss()), (500, None));
+    let text = fs::read_to_string(&path).unwrap();
+    fs::remove_file(path).unwrap();
+    assert_eq!(text.lines().count(), 500);
+    // Nothing takes anything: the first that finds it full waits, and the others do not.
+    let feed = Feed::new(&settings, "file".into(), clocks()).waiting_for_room(true);
+    let began = (clocks().monotonic)();
+    firing(0..20).iter().for_each(|alert| feed.push(alert));
+    assert_eq!(feed.state().dropped, 17);
+    assert!((clocks().monotonic)() - began < 5 * ROOM_WITHIN);
 }
 
 #[test]
