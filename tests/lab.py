@@ -147,6 +147,20 @@ def new_link() -> Iterator[Link]:
             link.close()
 
 
+def add_second_link() -> None:
+    """`wl2` and `wl3`, next to those of `new_link`."""
+    ip("link add wl2 type veth peer name wl3")
+    bring_up("wl2", "wl3")
+
+
+@contextlib.contextmanager
+def new_links() -> Iterator[Link]:
+    """`wl0` and `wl1`, and `wl2` and `wl3`, in a namespace of their own."""
+    with new_link() as made:
+        add_second_link()
+        yield made
+
+
 def datagram(
     source: tuple[str, int], destination: tuple[str, int], length: int = 18, vlan: int | None = None
 ) -> bytes:

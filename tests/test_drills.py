@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from command import DEMO, Ran, wirelens
-from lab import Link, Listening, bring_up, datagram, datagrams, ip, new_link, wait_until
+from lab import Link, Listening, datagram, datagrams, ip, new_links, wait_until
 from scraped import Scrape, parsed
 
 SUM = re.compile(r"^(\w+): (\d+) received = (.*)$", re.M)
@@ -63,10 +63,8 @@ MODES: dict[str, tuple[str, tuple[str, ...]]] = {
 @pytest.fixture
 def links() -> Iterator[Link]:
     """`wl0` and `wl1`, `wl2` and `wl3`, and a loopback for the page."""
-    with new_link() as made:
+    with new_links() as made:
         ip("link set lo up")
-        ip("link add wl2 type veth peer name wl3")
-        bring_up("wl2", "wl3")
         yield made
 
 

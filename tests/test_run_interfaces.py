@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from captures import read_pcapng
 from command import DEMO, ROOT, wirelens
-from lab import Link, Listening, bring_up, datagram, datagrams, identity, ip, new_link
+from lab import Link, Listening, datagram, datagrams, identity, ip, new_links
 from run_settings import run, written
 
 Tables = dict[str, dict[str, object]]
@@ -21,9 +21,7 @@ CONGESTION = ROOT / "testdata/testbed/congestion"
 @pytest.fixture
 def links() -> Iterator[Link]:
     """`wl0` and `wl1`, and `wl2` and `wl3`."""
-    with new_link() as made:
-        ip("link add wl2 type veth peer name wl3")
-        bring_up("wl2", "wl3")
+    with new_links() as made:
         yield made
 
 

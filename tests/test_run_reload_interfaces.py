@@ -23,7 +23,18 @@ from typing import Any
 import pytest
 from captures import read_pcapng
 from command import ENVIRONMENT, PROGRAM, Ran, wirelens
-from lab import Link, Listening, bring_up, datagram, datagrams, identity, ip, new_link, wait_until
+from lab import (
+    Link,
+    Listening,
+    add_second_link,
+    bring_up,
+    datagram,
+    datagrams,
+    identity,
+    ip,
+    new_links,
+    wait_until,
+)
 from test_act_helper import check_jail, helper_of, helpers
 from test_jail import NOBODY, SYS_NICE, are_filtered
 from test_run_interfaces import Tables, put, rows, send_in_turn, tables
@@ -34,9 +45,7 @@ NET_RAW = 1 << 13
 @pytest.fixture
 def links() -> Iterator[Link]:
     """`wl0` and `wl1`, `wl2` and `wl3`."""
-    with new_link() as made:
-        ip("link add wl2 type veth peer name wl3")
-        bring_up("wl2", "wl3")
+    with new_links() as made:
         yield made
 
 
@@ -240,8 +249,7 @@ def test_an_interface_that_vanished_is_listened_on_again(tmp_path: Path, links: 
         live.wait_for("wl2: the interface was removed; the 5 frames before it were read")
         live.signal(signal.SIGHUP)
         live.wait_for(r"\[input\] wl2: no such interface")
-        ip("link add wl2 type veth peer name wl3")
-        bring_up("wl2", "wl3")
+        add_second_link()
         live.signal(signal.SIGHUP)
         live.wait_for(r"\[input\] listens on wl2 as well")
         send_in_turn(datagrams(10), "wl1", "wl3")

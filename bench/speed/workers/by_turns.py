@@ -15,15 +15,11 @@ Written are rows.jsonl, table.md and environment.json.
 import argparse
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import measure
 import traffic
-from environment import cpu_slug, facts, first_line
 from report import FLOWS_PER_S, Row, answered, cpu_us, number, spread, workers_cpu_us
 
 HOW = ("a worker", "broker away")
@@ -92,16 +88,7 @@ def main() -> None:
     parser.add_argument("--low", action="store_true", help='with latency = "low"')
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if not arguments.inside:
-        measure.go_inside()
-    measure.make_link()
-    today = datetime.now(UTC).date()
-    output = arguments.output or Path(f"bench/results/{today}-{cpu_slug()}-workers-by-turns")
-    output.mkdir(parents=True, exist_ok=True)
-    measure.SCRATCH.mkdir(parents=True, exist_ok=True)
-    environment = facts([], arguments.rounds) | {
-        "nats_server": first_line(str(measure.BROKER), "-v")
-    }
+    output, environment = measure.begin(arguments, "workers-by-turns")
     case = "live, low" if arguments.low else "live"
     rows: list[Row] = []
     with (output / "rows.jsonl").open("w") as file:

@@ -19,15 +19,11 @@ first stage decides.
 import argparse
 import json
 import os
-import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import measure
 import traffic
-from environment import cpu_slug, facts, first_line
 from report import Row, answered
 
 LOADS = (2_000, 5_000, 10_000, 15_000, 20_000, 30_000)
@@ -64,16 +60,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if not arguments.inside:
-        measure.go_inside()
-    measure.make_link()
-    today = datetime.now(UTC).date()
-    output = arguments.output or Path(f"bench/results/{today}-{cpu_slug()}-workers-loads")
-    output.mkdir(parents=True, exist_ok=True)
-    measure.SCRATCH.mkdir(parents=True, exist_ok=True)
-    environment = facts([], arguments.rounds) | {
-        "nats_server": first_line(str(measure.BROKER), "-v")
-    }
+    output, environment = measure.begin(arguments, "workers-loads")
     (output / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
     with (output / "rows.jsonl").open("w") as file:
         for row in rows_of(arguments.rounds):

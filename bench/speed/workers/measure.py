@@ -351,6 +351,18 @@ def make_link() -> None:
     time.sleep(1)
 
 
+def begin(arguments: argparse.Namespace, name: str) -> tuple[Path, dict[str, object]]:
+    """In a network of its own: the folder of results, and what is known of the machine."""
+    if not arguments.inside:
+        go_inside()
+    make_link()
+    today = datetime.now(UTC).date()
+    output = arguments.output or Path(f"bench/results/{today}-{cpu_slug()}-{name}")
+    output.mkdir(parents=True, exist_ok=True)
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    return output, facts([], arguments.rounds) | {"nats_server": first_line(str(BROKER), "-v")}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("-o", "--output", type=Path)
@@ -358,14 +370,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if not arguments.inside:
-        go_inside()
-    make_link()
-    today = datetime.now(UTC).date()
-    output = arguments.output or Path(f"bench/results/{today}-{cpu_slug()}-workers")
-    output.mkdir(parents=True, exist_ok=True)
-    SCRATCH.mkdir(parents=True, exist_ok=True)
-    environment = facts([], arguments.rounds) | {"nats_server": first_line(str(BROKER), "-v")}
+    output, environment = begin(arguments, "workers")
     (output / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
     rows: list[Row] = []
     with (output / "rows.jsonl").open("w") as file:

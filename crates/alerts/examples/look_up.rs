@@ -136,7 +136,7 @@ fn rows(list: IndicatorSettings) {
         let clocks = Clocks { monotonic, realtime: || Timestamp::UNKNOWN };
         let (host_name, page, lists) = (String::new(), None, None);
         let options = Options { is_live: false, host_name, page, lists, clocks, eve: |_| None };
-        let alerts = Alerts::begin(&settings, options, store).unwrap();
+        let mut alerts = Alerts::begin(&settings, options, store).unwrap();
         // The list is loaded; what is measured begins with its thread.
         let began = Instant::now();
         alerts.end(Duration::ZERO);

@@ -301,15 +301,21 @@ impl Alerts {
 
     /// Ends: looks at the rows that are left, and delivers what waits; what is not delivered within
     /// this time is given up, and counted as failed. A delivery that has begun takes its timeout.
-    pub fn end(mut self, within: Duration) -> Vec<NotifyState> {
-        self.stop(within);
-        self.notify_states()
+    /// A line for each loss.
+    pub fn end(&mut self, within: Duration) -> Vec<String> {
+        let (is_over, changed) = &*self.over;
+        *is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+        self.lists.end();
+        // A thread that panicked has nothing to hand over.
+        let _ = self.watching.take().map(JoinHandle::join);
+        self.feeds.iter().for_each(|feed| feed.end(within));
+        self.delivering.drain(..).for_each(|thread| drop(thread.join()));
+        let _ = self.listing.take().map(JoinHandle::join);
+        self.losses()
     }
 
-    /// Ends in the same way: what was lost, a line each.
-    #[must_use]
-    pub fn finish(mut self, within: Duration) -> Vec<String> {
-        self.stop(within);
+    fn losses(&self) -> Vec<String> {
         let missed = self.tally.rows_missed.load(Relaxed);
         let of_rules = || {
             format!(
@@ -321,23 +327,12 @@ impl Alerts {
         let states = self.notify_states();
         of_rules.into_iter().chain(states.iter().filter_map(NotifyState::loss)).collect()
     }
-
-    fn stop(&mut self, within: Duration) {
-        let (is_over, changed) = &*self.over;
-        *is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        changed.notify_all();
-        self.lists.end();
-        // A thread that panicked has nothing to hand over.
-        let _ = self.watching.take().map(JoinHandle::join);
-        self.feeds.iter().for_each(|feed| feed.end(within));
-        self.delivering.drain(..).for_each(|thread| drop(thread.join()));
-        let _ = self.listing.take().map(JoinHandle::join);
-    }
 }
 
 impl Drop for Alerts {
     fn drop(&mut self) {
-        self.stop(Duration::ZERO);
+        // No one is left to hear of losses.
+        let _ = self.end(Duration::ZERO);
     }
 }
 

@@ -156,7 +156,7 @@ fn an_alert_is_delivered_within_two_seconds() {
         on_http();
         stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
     });
-    let alerts = begin(&text, options(true), &store);
+    let mut alerts = begin(&text, options(true), &store);
     thread::sleep(Duration::from_millis(250));
     let pushed = monotonic();
     table.push(&flow(1, "192.0.2.1", 1, None, 2_000_000));
@@ -166,7 +166,8 @@ fn an_alert_is_delivered_within_two_seconds() {
         println!("{what}: {took:?}");
         assert!(took < Duration::from_secs(2), "{what}: {took:?}");
     }
-    let states = alerts.end(Duration::from_secs(5));
+    alerts.end(Duration::from_secs(5));
+    let states = alerts.notify_states();
     assert!(states.iter().all(|state| state.delivered == 1), "{states:?}");
     assert!(fs::read_to_string(&log).unwrap().contains("\"name\":\"large\""));
     assert_eq!(told(&store, "name"), ["large"]);
@@ -189,7 +190,7 @@ fn captures_give_the_same_alerts_however_often_one_looks() {
     let run = |pause: Duration| {
         let store = Store::new();
         let table = flows(&store);
-        let alerts = begin(text, options(false), &store);
+        let mut alerts = begin(text, options(false), &store);
         for second in 0..300_i64 {
             let (dst, at) = (if second % 90 < 12 { "192.0.2.1" } else { "192.0.2.2" }, second * 4);
             table.push(&flow(1, dst, if second % 90 < 12 { at / 4 * 3 } else { at }, None, 1));
@@ -289,7 +290,7 @@ fn a_list_is_reloaded_while_rows_come_and_none_is_lost() {
     write(&list, 0);
     let text =
         format!("[[indicators]]\nname = 'names'\nkind = 'domain'\nfile = '{}'", list.display());
-    let alerts = begin(&text, options(true), &store);
+    let mut alerts = begin(&text, options(true), &store);
     let mut pushed = 0_u32;
     for round in 1..4 {
         write(&list, round);
@@ -313,8 +314,8 @@ fn rows_that_were_evicted_before_are_counted() {
     let limits = TableLimits { row_count: 4_096, ..TableLimits::default() };
     let table = store.add("flows", "", FLOWS, limits);
     (0..20_000).for_each(|at| table.push(&flow(at, "192.0.2.1", 1, None, 1)));
-    let alerts = begin(RULE, options(false), &store);
-    let losses = alerts.finish(Duration::ZERO);
+    let mut alerts = begin(RULE, options(false), &store);
+    let losses = alerts.end(Duration::ZERO);
     let (read, missed) = (count(&store, "rows_read"), count(&store, "rows_missed"));
     assert_eq!(read + missed, 20_000.0);
     assert!(missed > 10_000.0 && missed == table.state().evicted as f64, "{missed}");

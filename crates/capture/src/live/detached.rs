@@ -9,8 +9,7 @@ use super::frame::Origin;
 use super::options::LiveOptions;
 use super::program::REFUSE_ALL;
 use super::source::{LiveSource, interface_dropped};
-use super::{Target, frames_of, ring, source_of};
-use crate::devices;
+use super::{Target, frames_of, listed_for, ring, source_of};
 use crate::error::OpenError;
 use crate::reading::ReadOptions;
 use crate::sys::libpcap::Instruction;
@@ -40,17 +39,14 @@ impl DetachedSocket {
         options: &LiveOptions,
         read: &ReadOptions,
     ) -> Result<Self, OpenError> {
-        let failed = |step| {
-            let name = interface.to_owned();
-            move |error| LiveError::Failed { name, step, error }
-        };
-        let devices = devices::list().map_err(failed("list the interfaces"))?;
+        let devices = listed_for(interface)?;
         let target = Target::find(interface, &devices)?;
         let program = target.program(options.passing, read, &devices)?;
         let socket =
             target.ready_socket(&ring::shape(options, read.snaplen), REFUSE_ALL, options)?;
         // What the kernel does not take is known here, and not when frames are to be let in.
-        let other = PacketSocket::open().map_err(failed("open a packet socket"))?;
+        let other = PacketSocket::open();
+        let other = other.map_err(|error| target.failed("open a packet socket", error))?;
         target.attach(&other, &program)?;
         let link = match target.origin {
             Origin::One(link) => Some(link),

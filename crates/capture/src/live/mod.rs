@@ -87,11 +87,7 @@ pub fn open(
     options: &LiveOptions,
     read: &ReadOptions,
 ) -> Result<Vec<LiveSource>, OpenError> {
-    let failed = |step| {
-        let name = interface.to_owned();
-        move |error| LiveError::Failed { name, step, error }
-    };
-    let devices = devices::list().map_err(failed("list the interfaces"))?;
+    let devices = listed_for(interface)?;
     let target = Target::find(interface, &devices)?;
     let program = target.program(options.passing, read, &devices)?;
     let shape = ring::shape(options, read.snaplen);
@@ -104,6 +100,15 @@ pub fn open(
         source
     });
     Ok(sources.collect())
+}
+
+/// The devices of the machine, of which one is to be listened on.
+fn listed_for(interface: &str) -> Result<Vec<Device>, LiveError> {
+    devices::list().map_err(|error| LiveError::Failed {
+        name: interface.to_owned(),
+        step: "list the interfaces",
+        error,
+    })
 }
 
 /// A source of what is open.

@@ -10,7 +10,7 @@ use capture::live::{self, DetachedSocket, LiveOptions, LiveSeveral};
 use packet::{Source, Timestamp};
 
 use crate::frames::LATENCIES;
-use crate::lab::{add_pair, await_running, in_namespace, ip, numbered, send, wait_until};
+use crate::lab::{add_pair, add_pairs, in_namespace, numbered, send, wait_until};
 
 /// The number that the second interface is given.
 const ADDED: u16 = 7;
@@ -40,11 +40,7 @@ fn taken(several: &mut LiveSeveral, count: usize) -> Vec<(u16, u32, Timestamp)> 
 #[test]
 fn interfaces_come_and_go_and_no_frame_is_lost_or_out_of_order() {
     in_namespace(|| {
-        add_pair();
-        ip("link add wl2 type veth peer name wl3");
-        ip("link set wl2 up");
-        ip("link set wl3 up");
-        await_running(true);
+        add_pairs();
         for latency in LATENCIES {
             let stop: Arc<AtomicBool> = Arc::default();
             let options =

@@ -97,6 +97,15 @@ pub(crate) fn add_pair() {
     await_running(true);
 }
 
+/// The same, and another one, `wl2` and `wl3`.
+pub(crate) fn add_pairs() {
+    add_pair();
+    ip("link add wl2 type veth peer name wl3");
+    ip("link set wl2 up");
+    ip("link set wl3 up");
+    await_running(true);
+}
+
 /// Waits until the kernel has noticed that the pair is connected, or no longer is: it does so
 /// a little later, and throws away what is sent before.
 pub(crate) fn await_running(wanted: bool) {

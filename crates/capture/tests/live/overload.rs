@@ -11,7 +11,7 @@ use capture::{ReadOptions, Report};
 use packet::Source;
 
 use crate::frames::LATENCIES;
-use crate::lab::{add_pair, await_running, datagram, in_namespace, ip, send};
+use crate::lab::{add_pair, add_pairs, datagram, in_namespace, send};
 
 /// What a slow stage takes for a batch: frames come ten times as fast.
 const SLOW: Duration = Duration::from_millis(10);
@@ -115,11 +115,7 @@ fn slow_threads_that_share_an_interface_account_for_every_frame() {
 #[test]
 fn a_slow_reader_of_several_interfaces_accounts_for_every_frame() {
     in_namespace(|| {
-        add_pair();
-        ip("link add wl2 type veth peer name wl3");
-        ip("link set wl2 up");
-        ip("link set wl3 up");
-        await_running(true);
+        add_pairs();
         for latency in LATENCIES {
             let stop = Arc::default();
             let mut sources = opened("wl1", &options(latency, 1), &stop);

@@ -40,7 +40,7 @@ pub(super) fn begin(
 
 /// Ends, and says what was lost: whether anything was.
 pub(super) fn end(alerts: Option<Alerts>) -> bool {
-    let losses = alerts.map(|alerts| alerts.finish(DELIVER_WITHIN)).into_iter().flatten();
+    let losses = alerts.map(|mut alerts| alerts.end(DELIVER_WITHIN)).into_iter().flatten();
     losses.inspect(|loss| eprintln!("wirelens: {loss}")).count() > 0
 }
 
