@@ -102,6 +102,34 @@ def test_the_account_holds_for_other_queues(tmp_path: Path, setting: str) -> Non
     assert (before["tc"]["segments"] > before["tc"]["packets"]) == ("offloads" in setting)
 
 
+SLOW = """
+kind = "congestion"
+duration_s = 4
+packet_truth = false
+late_max_ms = 1000
+
+[link]
+rate_mbit = 10
+buffer_bytes = 2_000_000
+
+[[flows]]
+count = 2
+control = "reno"
+rtt_ms = 100.0
+"""
+
+
+@pytest.mark.testbed
+def test_the_queue_is_read_when_closed_sockets_have_answered(tmp_path: Path) -> None:
+    scenario = tmp_path / "slow.toml"
+    scenario.write_text(SLOW)
+    # A full queue holds 1.6 s, and the sockets close half a second after the last byte was sent. A
+    # run that its checks reject would be made again, and pass by chance.
+    run = run_scenario(scenario, tmp_path, attempts=1)
+    assert run.failed_checks() == []
+    assert run.report["queue"]["left"] == run.report["queue"]["sent"]
+
+
 GIGABIT = """
 kind = "congestion"
 duration_s = 1.5

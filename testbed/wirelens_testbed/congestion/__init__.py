@@ -10,6 +10,7 @@ from wirelens_testbed import controls, machine, processor
 from wirelens_testbed.congestion import departures, network, transfers
 from wirelens_testbed.congestion.ce_marking import CeMarking
 from wirelens_testbed.congestion.plan import Plan, parse
+from wirelens_testbed.lab import Lab
 from wirelens_testbed.relay import Relay
 from wirelens_testbed.run import Run
 from wirelens_testbed.taps import Tap
@@ -24,6 +25,7 @@ SEGMENTS_MAX = 64
 BEFORE, AFTER = "before.pcapng", "after.pcapng"
 # After the last flow has closed, for the queue to run empty and the last packet to be recorded.
 SETTLE_S = 0.1
+SETTLE_ATTEMPTS = 30
 # Of packets that came to the queue, lost elsewhere: what controls do is to be the queue's doing.
 LOST_ELSEWHERE_MAX = 0.001
 
@@ -63,8 +65,7 @@ def _perform(plan: Plan, run: Run) -> None:
     run.progress(f"{len(plan.flows)} flows for {plan.duration_s:g} s", plan.duration_s)
     dropped_before = processor.dropped_packets()
     ends = transfers.send(run, _orders(plan, run))
-    lab.pause(SETTLE_S)
-    queue = network.queue_counts(lab)
+    queue = _settled(plan, lab)
     if marking:
         run.note(marking=asdict(marking.stop()))
     reports = run.recorded(recorder)
@@ -75,6 +76,20 @@ def _perform(plan: Plan, run: Run) -> None:
     _account(plan, run, reports, queue)
     _look_elsewhere(run, processor.dropped_packets() - dropped_before)
     _state_truth(plan, run, ends)
+
+
+def _settled(plan: Plan, lab: Lab) -> network.QueueCounts:
+    """The queue's counts once nothing comes any more: acknowledgements of what it still held take
+    a round trip, and closed sockets answer each of them."""
+    quiet_s = SETTLE_S + max((flow.rtt_ms for flow in plan.flows), default=0.0) / 1000
+    before = network.queue_counts(lab)
+    for _ in range(SETTLE_ATTEMPTS):
+        lab.pause(quiet_s)
+        now = network.queue_counts(lab)
+        if now == before:
+            break
+        before = now
+    return before
 
 
 def _single_taps(plan: Plan) -> list[Tap]:
