@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import struct
 from pathlib import Path
 
@@ -196,11 +197,27 @@ def test_too_little_to_train_on_is_named(runs: Path, tmp_path: Path) -> None:
         "a whole number of times": ("-r", runs, "--durations", "200ms,3s"),
         "up to --votes 5": ("-r", runs, "--durations", "200ms,2s", "--votes", "5"),
         "10 or more": ("-r", runs, "--durations", "5ms"),
+        "15.5 slots of 1ms": ("-r", runs, "--durations", "15500us"),
+        "one length twice": ("-r", runs, "--durations", "100ms,0.1s"),
+        "argument --durations: '10'": ("-r", runs, "--durations", "10"),
+        "argument --durations: ''": ("-r", runs, "--durations", ""),
+        "argument --slot: '0ms'": ("-r", runs, "--slot", "0ms"),
         "--inputs 'queue'": ("-r", runs, "--inputs", "queue"),
+        "--inputs ''": ("-r", runs, "--inputs", ""),
+        "cbiq_bytes twice": ("-r", runs, "--inputs", "cbiq_bytes,cbiq_bytes"),
         "not a run of a congestion": ("-r", tmp_path),
     }.items():
         ran = wirelens("train", "cca", "-o", tmp_path / "model", "-q", *arguments)
         assert ran.status in (1, 2) and words in ran.stderr, ran.stderr
+
+
+def test_an_evaluation_of_nothing_is_no_table(model: Path, runs: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(next(runs.iterdir()), run)
+    head, *_ = (run / "flows.tsv").read_text().splitlines()
+    (run / "flows.tsv").write_text(f"{head}\n")
+    ran = wirelens("eval", "cca", "--model", model, "-r", run, "-q")
+    assert ran.status == 2 and "long enough" in ran.stderr and not ran.stdout, ran.stderr
 
 
 def test_a_flow_is_named_once_it_is_known_for_long_enough(model: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import classify_flows
 import pytest
+import wirelens
 from command import PROGRAM, ROOT
 
 pytestmark = pytest.mark.train
@@ -87,6 +88,30 @@ def test_a_cascade_of_names_is_served_as_it_was_trained(made, tmp_path: Path) ->
     assert agreement(model, made[0] / "captures") == 1.0
 
 
+@pytest.mark.parametrize("option", ["--memory", "--names"])
+def test_floors_are_such_as_many_classes_can_have(made, tmp_path: Path, option: str) -> None:
+    """Of 34 classes, 0.03 each would be more than there is, and of 101 classes 0.01."""
+    count = {"--memory": 101, "--names": 34}[option]
+    rows = (made[0] / "captures.many.tsv", tmp_path / "list.tsv")
+    table = Path(made[1][3]).read_text().splitlines()
+    head = table[0].split("\t")
+    place = head.index("app")
+    lines = [line.split("\t") for line in table[1:]]
+    for number, cells in enumerate(lines):
+        cells[place] = f"c{number % count}"
+    rows[0].write_text("\n".join("\t".join(cells) for cells in [head, *lines]) + "\n")
+    rows[1].write_text("kind\tvalue\tclass\nprotocol\tdns\tc1\n")
+    source = ("-r", made[0] / "captures", "--flows", rows[0], "--label", "app")
+    few = ("--flows-min", 1, "--split", "100/0/0", "--folds", 2)
+    options = ("--memory",) if option == "--memory" else ("--names", rows[1])
+    model = trained((made[0], source), f"many{option}", *few, *options)
+    head = head_of(model)
+    found = head["memory"] if option == "--memory" else head["stages"][0]["names"]
+    assert len(head["classes"]) == count and found["floor"] == 0.5 / count
+    capture = next((made[0] / "captures").iterdir())
+    assert wirelens.classify_flows(capture, str(model))
+
+
 def test_a_list_of_other_classes_is_refused(made, tmp_path: Path, capsys) -> None:
     from wirelens.classify.__main__ import main
 
@@ -94,7 +119,7 @@ def test_a_list_of_other_classes_is_refused(made, tmp_path: Path, capsys) -> Non
     listed = ROOT / "models/recipes/services-names.tsv"
     arguments = ("train", *source, "-o", tmp_path / "m", *QUICK, "--names", listed)
     assert main([str(argument) for argument in arguments]) == 2
-    assert "services-names.tsv: line 2: class \"db_rpc\"; wanted: " in capsys.readouterr().err
+    assert 'services-names.tsv: line 2: class "db_rpc"; wanted: ' in capsys.readouterr().err
 
 
 def test_evidence_weighs_more_where_it_was_right() -> None:
@@ -117,3 +142,18 @@ def test_evidence_weighs_more_where_it_was_right() -> None:
     assert (mixed.argmax(axis=1) == truth).mean() > 0.8
     again = names.StageNames.read(found.told(["a", "b"]), ["a", "b"])
     assert numpy.array_equal(again.mixed(scores, evidence), mixed)
+
+
+def test_models_that_are_kept_are_not_taken_for_captures_in_another_order(made) -> None:
+    """Scores of test flows are kept with a model, in the order of the flows."""
+    folder, (_, captures, *labels) = made
+    order = sorted(captures.iterdir())
+    models = []
+    for name, swapped in (("one-order", (0, 0)), ("other-order", (2, 5)), ("third-order", (3, 9))):
+        one, other = swapped
+        order[one], order[other] = order[other], order[one]
+        read = [word for capture in order for word in ("-r", capture)]
+        source = (folder, (*read, *labels))
+        models.append(trained(source, name, "--work", folder / "one-work", "--depths", "1"))
+    profiles = [head_of(model)["profile"] for model in models]
+    assert len({profile["macro_f1"] for profile in profiles}) == 1

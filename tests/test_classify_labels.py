@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +15,9 @@ from home import ONE
 from wirelens import OptionError
 from wirelens.classify.features import FlowFeatures, first_packets
 from wirelens.classify.labels import (
+    CaptureNames,
     FlowLabel,
     LabelTable,
-    find_capture,
     flow_key,
     match,
     protocol_number,
@@ -250,11 +251,28 @@ def test_ports_may_be_written_as_floats_and_are_not_looked_at_where_there_are_no
 
 
 def test_captures_that_a_name_does_not_tell_apart_are_refused():
-    captures = [Path("/data/a/x.pcap"), Path("/data/b/x.pcap")]
-    assert find_capture("b/x.pcap", captures) == 1
-    assert find_capture("y.pcap", captures) is None
+    names = CaptureNames([Path("/data/a/x.pcap"), Path("/data/b/x.pcap")])
+    assert names.find("b/x.pcap") == 1
+    assert names.find("y.pcap") is None
     with pytest.raises(OptionError, match="distinguish them"):
-        find_capture("x.pcap", captures)
+        names.find("x.pcap")
+
+
+def test_a_name_is_of_the_capture_with_this_suffix_or_this_path():
+    names = CaptureNames([Path("a/x.pcap"), Path("a/x.pcap.gz"), Path("b/a/x.pcap.gz")])
+    assert [names.find(name) for name in ("x.pcap", "a/x.pcap", "b/a/x.pcap")] == [0, 0, 2]
+    assert [names.find(name) for name in ("a/x.pcap.gz", "b/a/x.pcap.gz")] == [1, 2]
+    with pytest.raises(OptionError, match="distinguish them"):
+        names.find("x.pcap.gz")
+
+
+def test_as_many_names_as_captures_are_found_in_little_time():
+    captures = [Path(f"/data/run{run}/capture.pcapng.gz") for run in range(10_000)]
+    names, began_s = CaptureNames(captures), time.process_time()
+    found = [names.find(f"run{run}/capture.pcapng") for run in range(10_000)]
+    assert found == list(range(10_000))
+    # Each name compared with each capture takes minutes.
+    assert time.process_time() - began_s < 5
 
 
 def test_families_come_from_a_column_or_from_the_note(tmp_path):
@@ -264,6 +282,9 @@ def test_families_come_from_a_column_or_from_the_note(tmp_path):
     path.write_text("file\tsite\na.pcap\thome\n")
     assert read_families(path, "site") == {"a.pcap": "home"}
     with pytest.raises(OptionError, match="wanted: file, and family or note"):
+        read_families(path)
+    path.write_text("file\tfamily\na.pcap\thome\na.pcap\thome\na.pcap\toffice\n")
+    with pytest.raises(OptionError, match="line 4: a.pcap is of office, and of home before"):
         read_families(path)
 
 

@@ -9,12 +9,13 @@ import pty
 import re
 import struct
 import subprocess
+import tempfile
 import termios
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command import PROGRAM, ROOT, Ran, wirelens
+from command import DEMO, PROGRAM, ROOT, Ran, wirelens
 from lab import Link, ip, new_link
 
 Check = dict[str, str | None]
@@ -133,6 +134,33 @@ def test_a_user_without_rights_is_named_the_capability(link: Link) -> None:
     assert found["offloads wl0"]["level"] in ("ok", "warning"), "asking takes no right"
     # The same by the capture itself.
     assert as_nobody("flows", "-i", "wl0").status == 1
+
+
+def test_settings_that_read_captures_need_no_right() -> None:
+    with tempfile.TemporaryDirectory() as home:
+        path = Path(home) / "wirelens.toml"
+        path.parent.chmod(0o755)
+        for settings, level in [
+            (f'[input]\nread = "{DEMO}"', "ok"),
+            ('[input]\ninterface = "lo"', "problem"),
+            ("", "problem"),
+        ]:
+            path.write_text(f'{settings}\n[flows]\noutput = "/tmp/flows.csv"\n')
+            ran = as_nobody("doctor", "--json", "-c", path)
+            found = {check["name"]: check for check in json.loads(ran.stdout)["checks"]}
+            assert found["settings"]["level"] == "ok", found["settings"]
+            assert found["packet capture"]["level"] == level, settings
+            assert "CAP_NET_RAW is missing" in str(found["packet capture"]["seen"])
+
+
+def test_the_budget_of_a_log_is_read_whichever_way_its_table_is_written(tmp_path: Path) -> None:
+    for head in ("[packetlog]", "[[packetlog]]"):
+        (tmp_path / "log.toml").write_text(
+            f'[input]\nread = "{DEMO}"\n{head}\noutput = "log"\nlog = {{ keep-bytes = "1M" }}\n'
+        )
+        ran = wirelens("doctor", "--json", "-c", "log.toml", cwd=tmp_path)
+        found = {check["name"]: check for check in json.loads(ran.stdout)["checks"]}
+        assert "budget 1 MiB" in found["disk [packetlog]"]["seen"], head
 
 
 def on_terminal(columns: int) -> list[str]:

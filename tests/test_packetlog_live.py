@@ -223,6 +223,12 @@ def test_a_folder_that_goes_away_is_named_and_counted(
         wait_until(lambda: status(log)["log"]["files_gone"] > 0, "it is noticed")
         link.send(frames(300))
         seen(log, 900)
+        # Each packet is in one of the counts, also one that was in the log before it was lost.
+        found = status(log)["packets"]
+        assert found["lost"] == 300
+        assert found["seen"] == sum(
+            found[part] for part in ("kept", "waiting", "passed_over", "lost")
+        )
         ran = run.end()
     assert ran.status == 1 and "do not change the files of a log" in ran.stderr, ran.stderr
     counts = accounted(ran)

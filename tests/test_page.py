@@ -206,6 +206,16 @@ def test_what_cannot_be_served_is_refused(tmp_path: Path) -> None:
         assert wanted in refused.stderr, refused.stderr
 
 
+def test_a_page_for_others_without_a_token_is_found_before_the_run(tmp_path: Path) -> None:
+    settings = tmp_path / "wirelens.toml"
+    page = '[page]\nlisten = "0.0.0.0:0"'
+    settings.write_text(f'[input]\nread = "{DEMO}"\n{page}\n[traffic]\n')
+    checked = wirelens("run", "-c", str(settings), "--check")
+    assert checked.status != 0
+    assert "wirelens.toml:3: [page] listen:" in checked.stderr, checked.stderr
+    assert "token-file" in checked.stderr
+
+
 def test_a_port_that_is_taken_is_named() -> None:
     with serving("-r", str(DEMO), "--page", "0") as address:
         port = re.search(r":(\d+)", address[5:])

@@ -11,7 +11,7 @@ import pytest
 from command import DEMO, ROOT
 from sealing import change_trees, seal
 from wirelens import _wirelens
-from wirelens.errors import ModelError, OutputExistsError
+from wirelens.errors import ModelError, OptionError, OutputExistsError
 from wirelens.ray import asking, tasks
 from wirelens.ray.parts import Folder, Rows
 from wirelens.ray.sets import sets_of
@@ -133,6 +133,51 @@ def test_a_run_is_not_resumed_with_another_model_or_egress_capture(tmp_path: Pat
         file.write(b"\0")
     with pytest.raises(OutputExistsError, match="differs from its run: egress captures;"):
         Folder(tmp_path / "rows", True, False).begin(about("a"), {})
+
+
+def test_rows_have_the_pseudonyms_of_one_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, (captures,) = tmp_path / "key", sets_of(DEMO)
+    key.write_bytes(b"a" * 32)
+    arguments = {"hash_names": str(key), "seed": 1}
+    id_ = tasks.key_id(key)
+    task = Task(
+        question="flows",
+        arguments=arguments,
+        captures=captures,
+        source=captures.source,
+        share=None,
+        threads=1,
+        part=str(tmp_path / "part.parquet"),
+        version=_wirelens.__version__,
+        key_id=id_,
+    )
+    assert tasks.run(task).rows > 0
+    plan = asking._about("flows", arguments, [captures], None, id_)
+    Folder(tmp_path / "rows", False, False).begin(plan, {})
+    Folder(tmp_path / "rows", True, False).begin(plan, {})
+
+    ask = tasks._ask
+
+    def replaced(one: Task) -> Any:
+        found = ask(one)
+        key.write_bytes(b"b" * 32)
+        return found
+
+    other = replace(task, part=str(tmp_path / "other.parquet"))
+    with monkeypatch.context() as patched, pytest.raises(OptionError, match="another key"):
+        patched.setattr(tasks, "_ask", replaced)
+        tasks.run(other)
+    assert not Path(other.part).exists()
+    with pytest.raises(OptionError, match="another key than when the run began"):
+        tasks.run(other)
+    plan = asking._about("flows", arguments, [captures], None, tasks.key_id(key))
+    with pytest.raises(OutputExistsError, match="differs from its run: key of names;"):
+        Folder(tmp_path / "rows", True, False).begin(plan, {})
+    key.unlink()
+    with pytest.raises(OptionError, match="key under this path on every machine"):
+        tasks.key_id(key)
 
 
 def test_models_of_folders_are_absolute_and_those_that_ship_have_names(

@@ -178,6 +178,29 @@ def test_a_stream_that_is_made_again_is_read_from_its_start(tmp_path: Path) -> N
     assert of_sensors(tmp_path, "flows") == expected(tmp_path, "flows", "a", "b", "c")
 
 
+def test_a_stream_that_is_made_again_with_more_than_before_is_read_from_its_start(
+    tmp_path: Path,
+) -> None:
+    with (
+        broker(tmp_path) as server,
+        Client(server.port) as client,
+        view(tmp_path, written(tmp_path, server.address)) as running,
+    ):
+        publish(tmp_path, server.address, "a")
+        count = len(lines(tmp_path / "a-flows.jsonl"))
+        wait_until(lambda: len(running.rows("flows")) == count, f"{count} flows")
+        assert "error" not in client.ask("$JS.API.STREAM.DELETE.WIRELENS", {})
+        # Together they send more messages than there were, before the stream is looked for again.
+        for sensor in "bc":
+            publish(tmp_path, server.address, sensor)
+            count += len(lines(tmp_path / f"{sensor}-flows.jsonl"))
+        wait_until(lambda: len(running.rows("flows")) == count, f"{count} flows", 40)
+        running.wait_for("the stream is another one")
+        ran = running.end()
+    assert ran.status == 0, ran.stderr
+    assert of_sensors(tmp_path, "flows") == expected(tmp_path, "flows", "a", "b", "c")
+
+
 def test_a_view_that_begins_before_broker_and_sensors(tmp_path: Path) -> None:
     server = Broker(tmp_path, port=free_port())
     with view(tmp_path, written(tmp_path, server.address)) as running:

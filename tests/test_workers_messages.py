@@ -4,6 +4,7 @@ import json
 import random
 import re
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -412,11 +413,14 @@ def test_a_worker_waits_for_its_broker(tmp_path: Path) -> None:
             wait_until(lambda: "the broker is away" in worker.said, "it says so")
             server.start()
             server.wait_for_workers(1)
-            # Once more, after they were connected.
+            # Once more, after they were connected; each attempt that fails is no line of its own.
             server.kill()
+            time.sleep(1.5)
             server.start()
             server.wait_for_workers(1)
             assert worker.end().rows == 0
+            assert worker.said.count("the broker is away") == 2, worker.said
+            assert worker.said.count("nats: connected again") == 1, worker.said
     finally:
         server.kill()
 

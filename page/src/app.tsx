@@ -5,6 +5,7 @@ import { useLive } from "./live.ts";
 import { Banners } from "./parts/banners.tsx";
 import { Boundary } from "./parts/boundary.tsx";
 import { Navigation } from "./parts/navigation.tsx";
+import { MissingRows } from "./parts/missing-rows.tsx";
 import { Failed, Skeleton } from "./parts/states.tsx";
 import { TopLine } from "./parts/top-line.tsx";
 import { parseRoute, type Route } from "./route.ts";
@@ -89,6 +90,7 @@ export function App({ source }: { source: Source }) {
         <div class="content">
           <TopLine view={view} settings={settings} live={live} />
           <Banners />
+          <MissingRows tables={view.name === "table" ? route.path.slice(1, 2) : view.tables} />
           <main
             id="main"
             ref={main}

@@ -25,25 +25,28 @@ export interface View {
   hasRange: boolean;
   /** Whether it shows rows of sensors, of which the reader may choose one. */
   hasSensor: boolean;
+  /** Tables whose rows its figures are made of. */
+  tables: readonly string[];
   View: ComponentType;
 }
 
 function view(name: string, title: string, View: ComponentType, more: Partial<View> = {}): View {
-  return { name, title, View, section: name, hasRange: true, hasSensor: true, ...more };
+  const usual = { section: name, hasRange: true, hasSensor: true, tables: [] };
+  return { name, title, View, ...usual, ...more };
 }
 
 const VIEWS: View[] = [
-  view("overview", "Overview", Overview),
-  view("talkers", "Talkers", Talkers),
-  view("flows", "Flows", Flows),
+  view("overview", "Overview", Overview, { tables: ["traffic", "flows", "classify"] }),
+  view("talkers", "Talkers", Talkers, { tables: ["flows"] }),
+  view("flows", "Flows", Flows, { tables: ["flows"] }),
   view("flow", "Flow", Flow, { section: "flows", hasRange: false, hasSensor: false }),
-  view("hosts", "Hosts", Hosts),
-  view("host", "Host", Host, { section: "hosts" }),
-  view("services", "Services and devices", Services),
-  view("queues", "Queues", Queues),
-  view("latency", "Latency", Latency),
+  view("hosts", "Hosts", Hosts, { tables: ["flows"] }),
+  view("host", "Host", Host, { section: "hosts", tables: ["flows", "classify", "latency"] }),
+  view("services", "Services and devices", Services, { tables: ["classify", "hosts_verdicts"] }),
+  view("queues", "Queues", Queues, { tables: ["cca"] }),
+  view("latency", "Latency", Latency, { tables: ["latency", "l4s"] }),
   view("packetlog", "Packet log", PacketLogView, { hasRange: false, hasSensor: false }),
-  view("alerts", "Alerts", Alerts),
+  view("alerts", "Alerts", Alerts, { tables: ["alerts"] }),
   view("sensors", "Sensors", Sensors, { hasSensor: false }),
   view("table", "Table", AnyTable, { section: "health" }),
   view("health", "Health", HealthView, { hasRange: false, hasSensor: false }),

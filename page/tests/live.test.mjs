@@ -46,6 +46,21 @@ test("the page runs under a policy without inline scripts and styles, and update
   await server.close();
 });
 
+test("rows that left memory are reported where figures lack them", async () => {
+  const data = liveData();
+  const flows = data.state.tables.find((table) => table.name === "flows");
+  flows.evicted = 1000;
+  const server = await serve(data);
+  const { page } = await open(server.address, "#/talkers?range=all");
+  const hint = () => page.$eval(".content", (each) => each.innerText);
+  assert.match(await hint(), /In memory are flows 312 of 1,312 rows, since \d\d:\d\d:\d\d/);
+  await page.goto(`${server.address}#/talkers?from=${flows.first}`);
+  await settled(page);
+  assert.doesNotMatch(await hint(), /In memory/);
+  await page.close();
+  await server.close();
+});
+
 test("views ask at most once a second, however often the server speaks", async () => {
   const server = await serve(liveData());
   const { page } = await open(server.address, "#/flows");

@@ -218,3 +218,24 @@ test("theme and time zone are switched and remembered", async () => {
   assert.match(await page.$eval(".top-actions", (each) => each.innerText), /Local/);
   await page.close();
 });
+
+test("a report that lacks rows says so on each view whose figures lack them", async () => {
+  const data = fixture("office");
+  data.tables.flows.rows = data.tables.flows.rows.slice(0, 100);
+  data.tables.classify.rows[0][data.tables.classify.columns.indexOf("label")] = null;
+  const { page, show } = await openReport(browser, data, { size: "phone" });
+  const text = () => page.evaluate(() => document.body.innerText);
+  for (const view of ["overview", "talkers", "flows", "hosts", "table/flows"]) {
+    await show(`#/${view}`);
+    assert.match(await text(), /This report holds flows 100 of 312 rows\./, view);
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 360);
+    assert.deepEqual(await findings(page), []);
+  }
+  await show("#/services");
+  assert.doesNotMatch(await text(), /This report holds/);
+  await show("#/overview");
+  assert.match(await text(), /New hosts\s+first in the rows held/);
+  const links = await page.$$eval(".first-seen a", (all) => all.map((each) => each.innerText));
+  assert.ok(!links.includes("not recognised"), "no filter finds rows without a value");
+  await page.close();
+});

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from wirelens import _wirelens
 from wirelens._wirelens import OnnxModel
+from wirelens.views import rows_of
 
 if TYPE_CHECKING:
     from wirelens._wirelens import FeatureOptions
@@ -28,7 +29,6 @@ class Features(Protocol):
     """What rows are made of, such as `wirelens.classify.features.FlowFeatures`."""
 
     def _options(self) -> "FeatureOptions": ...
-
 
 
 def load(
@@ -79,10 +79,4 @@ def score(
     `numbers` what stands beside them, 64-bit floats by row. So many rows `together` are given to
     ONNX Runtime at once; `wirelens classify` gives it one.
     """
-    scores = model.score(records, numbers, together)
-    view = memoryview(scores)
-    class_count = model.class_count
-    # A view of no rows cannot be given two dimensions.
-    return (
-        view.cast("d", [len(scores) // 8 // class_count, class_count]) if scores else view.cast("d")
-    )
+    return rows_of(model.score(records, numbers, together), "d", model.class_count)

@@ -1,13 +1,14 @@
 """What seals the files of a model: ``SHA256SUMS`` beside them, as `sha256sum` writes it."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from wirelens.errors import ModelError
 
 SUMS_FILE = "SHA256SUMS"
+_CASCADE_FILE = "cascade.json"
 _ID_DIGITS = 12
 
 
@@ -30,6 +31,14 @@ def identity(name: str, files: Iterable[tuple[str, bytes]]) -> str:
         f"{hashlib.sha256(content).hexdigest()} {len(content)} {file}\n" for file, content in files
     )
     return f"{name}@{hashlib.sha256(lines.encode()).hexdigest()[:_ID_DIGITS]}"
+
+
+def identity_of(head: bytes, cascade: dict[str, Any], content: Callable[[str], bytes]) -> str:
+    """The id of a cascade: by `cascade.json`, of which `cascade` is the content, and every file
+    that it names, as `content` reads it.
+    """
+    others = [(name, content(name)) for name in files_of(cascade)]
+    return identity(cascade["name"], [(_CASCADE_FILE, head), *others])
 
 
 def files_of(cascade: dict[str, Any]) -> list[str]:

@@ -26,6 +26,7 @@ from typing import Any
 from wirelens import _wirelens, written
 from wirelens._wirelens import Forest
 from wirelens.errors import ModelError, OptionError
+from wirelens.views import rows_of
 
 _BLOCKS = ("ipv4", "ipv6", "tcp", "udp", "icmp", "payload")
 _SKLEARN_TREES = {"DecisionTreeClassifier", "ExtraTreeClassifier"}
@@ -281,11 +282,7 @@ def score(
             raise OptionError(f"numbers: of type {view.format!r}; wanted: 64-bit floating point")
         beside = view.tobytes()
     scores = forest.score(records, packet_count or forest.packet_count, beside)
-    class_count = len(forest.classes)
-    view = memoryview(scores)
-    # A view of no rows cannot be given two dimensions.
-    shape = [len(scores) // 8 // class_count, class_count]
-    return view.cast("d", shape) if scores else view.cast("d")
+    return rows_of(scores, "d", len(forest.classes))
 
 
 def _same_count(what: str, seen: int, wanted: int) -> None:

@@ -1,15 +1,17 @@
-"""What the model that ships says of flows, those of controls that it does not know included.
+"""What a model says of flows, those of controls that it does not know included.
 
-    .venv/bin/python bench/evaluation/cca/foreign.py OUT.jsonl RUN...
+    .venv/bin/python bench/evaluation/cca/foreign.py OUT.jsonl [--model MODEL] RUN...
     .venv/bin/python bench/evaluation/cca/foreign.py OUT.jsonl            prints the tables
 
-Each run is read by `wirelens cca --model cca`, once a second, as a user would. A row is one run,
-one control as it was configured and one length of the observation interval: how many answers there
-were, how many named a control and which, and how sure they were.
+Each run is read by `wirelens cca --model MODEL`, once a second, as a user would; without --model by
+the one that ships. A row is one run, one control as it was configured and one length of the
+observation interval: how many answers there were, how many named a control and which, and how sure
+they were.
 """
 
 import argparse
 import csv
+import hashlib
 import json
 import subprocess
 from collections import Counter, defaultdict
@@ -36,10 +38,16 @@ def controls(run: Path) -> dict[str, str]:
         return {row["community_id"]: row["label"] for row in csv.DictReader(table, delimiter="\t")}
 
 
-def measure(run: Path) -> list[dict[str, Any]]:
+def weights(model: str) -> str:
+    """SHA-256 of a model's weights: rows of another model are no rows of this one."""
+    folder = Path(model) if "/" in model else ROOT / "models" / model
+    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+
+
+def measure(run: Path, model: str) -> list[dict[str, Any]]:
     """Rows of one run."""
     command = [
-        str(ROOT / "target/release/wirelens"), "cca", "-q", "--model", "cca", "--every", "1s",
+        str(ROOT / "target/release/wirelens"), "cca", "-q", "--model", model, "--every", "1s",
         "-n", "100", "--format", "jsonl",
         "-r", str(capture(run, "before")), "--egress", str(capture(run, "after")),
     ]  # fmt: skip
@@ -64,8 +72,9 @@ def measure(run: Path) -> list[dict[str, Any]]:
             sums[key][f"confidence to {which}"] += row["confidence"]
             sums[key]["sure"] += row["confidence"] >= SURE
     return [
-        {"run": run.name, "control": control, "length": length, "answers": sum(names.values()),
-         "names": dict(sorted(names.items())), **sums[control, length]}
+        {"run": run.name, "model": weights(model), "flows": len(truth), "control": control,
+         "length": length, "answers": sum(names.values()), "names": dict(sorted(names.items())),
+         **sums[control, length]}
         for (control, length), names in sorted(found.items())
     ]  # fmt: skip
 
@@ -87,6 +96,35 @@ def tables(rows: list[dict[str, Any]]) -> str:
     return text
 
 
+def by_flows(rows: list[dict[str, Any]]) -> str:
+    """Of answers on known controls after ten seconds: how many are right, wrong, wrong and sure."""
+    text = "| model | flows in the queue | control | answers | right | unnamed | wrong |"
+    text += " wrong with 0.9 or more |\n|---|---:|---|---:|---:|---:|---:|---:|\n"
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row["control"] in KNOWN and row["length"] == "10s and more" and "flows" in row:
+            which = row["model"][:12]
+            groups[which, str(row["flows"]), row["control"]].append(row)
+            groups[which, "any", row["control"]].append(row)
+            groups[which, "any", "any"].append(row)
+    for (model, flows, control), members in sorted(groups.items()):
+        answers = sum(row["answers"] for row in members)
+        right = sum(row["names"].get(row["control"], 0) for row in members)
+        sure_bins = [bound for bound in BINS if bound > SURE]
+        sure = sum(
+            row.get(f"named to {b}", 0) - row.get(f"right to {b}", 0)
+            for row in members for b in sure_bins
+        )  # fmt: skip
+        unnamed = sum(
+            count for row in members for name, count in row["names"].items()
+            if name.startswith("unnamed")
+        )  # fmt: skip
+        shares = (part / answers for part in (right, unnamed, answers - right - unnamed, sure))
+        cells = " | ".join(f"{share:.3f}" for share in shares)
+        text += f"| {model} | {flows} | {control} | {answers:,} | {cells} |\n"
+    return text
+
+
 def calibration_error(rows: list[dict[str, Any]]) -> float:
     """Expected calibration error (ECE) of the names in these rows."""
     named = {b: sum(row.get(f"named to {b}", 0) for row in rows) for b in BINS}
@@ -103,17 +141,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", type=Path)
     parser.add_argument("runs", type=Path, nargs="*")
-    asked = parser.parse_args()
+    parser.add_argument("--model", default="cca", help="name or folder")
+    asked = parser.parse_intermixed_args()
     lines = asked.rows.read_text(encoding="utf-8").splitlines() if asked.rows.exists() else []
     rows = [json.loads(line) for line in lines]
-    done = {row["run"] for row in rows}
+    done = {row["run"] for row in rows if row.get("model") == weights(asked.model)}
     with asked.rows.open("a", encoding="utf-8") as out:
         for run in asked.runs:
             if run.name not in done:
-                made = measure(run)
+                made = measure(run, asked.model)
                 rows += made
                 out.writelines(json.dumps(row) + "\n" for row in made)
     print(tables(rows))
+    print(by_flows(rows))
     for name, members in (
         ("known controls", [row for row in rows if row["control"] in KNOWN]),
         ("all, other controls counted as wrong", rows),

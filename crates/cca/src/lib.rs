@@ -10,6 +10,7 @@
 pub mod flight;
 pub mod follow;
 pub mod grouping;
+mod header;
 pub mod inputs;
 pub mod model;
 pub mod pair;

@@ -1,8 +1,10 @@
 //! What a packet of TCP says that is asked for here.
 
-use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
+use packet::wire::tcp::{SeqNumber, TcpFlags};
 use packet::wire::tcp_options::TcpOption;
-use packet::{FlowDirection, FlowKey, Frame, Layers, Protocol, TapSlot, Timestamp};
+use packet::{FlowDirection, FlowKey, Frame, TapSlot, Timestamp};
+
+use crate::header::Header;
 
 /// A conversation and one way in it: data flows one way, and fills one queue.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -42,7 +44,7 @@ pub enum UnfitReason {
     NotTcp,
     /// TCP without data: mostly acknowledgements.
     NoData,
-    /// A later fragment, or headers that the capture cut off or that cannot be.
+    /// A later fragment, or headers that the capture cut off before their flags or that cannot be.
     Unreadable,
 }
 
@@ -83,29 +85,21 @@ impl Segment {
     /// [`UnfitReason`], to be counted.
     #[inline]
     pub fn from_frame(frame: &Frame<'_>) -> Result<(FlowWay, Self), UnfitReason> {
-        let layers = &frame.record.layers;
-        if !layers.is_ip() || layers.protocol != Protocol::TCP {
-            return Err(UnfitReason::NotTcp);
-        }
-        if !layers.has(Layers::TRANSPORT) {
-            return Err(UnfitReason::Unreadable);
-        }
-        let tcp = Tcp::new(frame.from_offset(layers.transport_offset))
-            .map_err(|_| UnfitReason::Unreadable)?;
-        let opens = tcp.flags().contains(TcpFlags::SYN);
-        if layers.payload_len == 0 && !opens {
+        let header = Header::of(frame)?;
+        let (opens, data_len) = (header.opens(), header.data_len);
+        if data_len == 0 && !opens {
             return Err(UnfitReason::NoData);
         }
         let (key, direction) = FlowKey::from_frame(frame).ok_or(UnfitReason::Unreadable)?;
-        let ticks = tcp.options().find_map(|option| match option {
+        let ticks = header.options().find_map(|option| match option {
             Ok(TcpOption::Timestamps { value, echo_reply }) => Some((value, echo_reply)),
             _ => None,
         });
-        let acks = tcp.flags().contains(TcpFlags::ACK);
+        let acks = header.flags.contains(TcpFlags::ACK);
         let segment = Self {
             time: frame.record.timestamp,
-            seq: tcp.sequence_number(),
-            data_len: layers.payload_len,
+            seq: header.seq,
+            data_len,
             frame_len: frame.record.wire_len,
             segments: frame.record.segments.max(1).into(),
             source_ticks: ticks.map(|(value, _)| value),

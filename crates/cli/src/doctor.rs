@@ -71,6 +71,8 @@ fn of_plan(asked: &mut DoctorRequest, plan: &Plan) {
     if asked.interfaces.is_empty() {
         asked.interfaces.clone_from(&plan.input.interface);
     }
+    let reads_elsewhere = plan.sensors.is_some() || plan.input.is_given();
+    asked.listens_nowhere = asked.interfaces.is_empty() && reads_elsewhere;
     asked.has_filter = plan.input.filter.is_some();
     asked.has_taps = plan.has_taps();
     asked.places.extend(plan.folders().into_iter().map(|one| {

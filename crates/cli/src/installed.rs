@@ -68,10 +68,8 @@ pub(crate) fn print_completions(arguments: &CompletionsArguments) -> Result<Stat
 pub(crate) fn write_pages(arguments: &ManArguments) -> Result<Status, Failure> {
     let folder = &arguments.folder;
     let failed = |path: &Path, error| {
-        Failure::error(format_args!(
-            "{}: {error}; give a folder that can be created or written",
-            path.display()
-        ))
+        let wanted = "give a folder that can be created or written";
+        Failure::error(format_args!("{}: {error}; {wanted}", path.display()))
     };
     fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
     let mut command = Arguments::command().version(env!("CARGO_PKG_VERSION"));
@@ -96,11 +94,8 @@ fn notes_section(notes: &str) -> String {
         }
         // A line that begins with a dot or a quote would be a request.
         let line = line.replace('\\', "\\e").replace('-', "\\-");
-        section.push_str(&if line.is_empty() {
-            ".sp\n".to_owned()
-        } else {
-            format!("\\&{line}\n")
-        });
+        let text = if line.is_empty() { ".sp\n".to_owned() } else { format!("\\&{line}\n") };
+        section.push_str(&text);
     }
     if !is_filled {
         section.push_str(".fi\n");

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use files::FileMode;
 use session::Host;
-use sink::{Existing, OutputFile};
+use sink::{Existing, OutputFile, WriteError};
 
 use crate::failure::{Failure, Status};
 use crate::run::{self, args::RunArguments};
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &ReportArguments, host: &Host) -> Result<Status, Fa
         ..RunArguments::default()
     };
     let (status, report) = run::report(&asked, host)?;
-    file.write_all(report.as_bytes())?;
+    file.write_all(report.as_bytes()).map_err(WriteError::Io)?;
     file.finish()?;
     Ok(status)
 }

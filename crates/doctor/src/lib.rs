@@ -42,8 +42,10 @@ pub struct DoctorRequest {
     pub settings: Option<(PathBuf, Vec<String>)>,
     /// Whether a filter is asked for, which libpcap compiles.
     pub has_filter: bool,
-    /// Whether taps or marks by eBPF are asked for.
+    /// Whether programs in the kernel are asked for: taps, marks, verdicts on packets.
     pub has_taps: bool,
+    /// Whether the settings listen on no interface: they read captures, or the rows of sensors.
+    pub listens_nowhere: bool,
     /// This program's file, for the line that gives it a capability.
     pub program: PathBuf,
     /// Why ONNX Runtime cannot be loaded, if it cannot.
@@ -56,7 +58,8 @@ pub fn examine(asked: &DoctorRequest) -> Vec<Check> {
     let system = System::of(PathBuf::from("/"));
     let mut checks = vec![kernel::release(&system)];
     checks.extend(settings(asked));
-    checks.push(permission::capture(&permission::try_socket(), &asked.program));
+    let capture = permission::capture(&permission::try_socket(), &asked.program);
+    checks.push(if asked.listens_nowhere { permission::not_needed(capture) } else { capture });
     checks.push(permission::taps(&system, asked.has_taps, &asked.program));
     checks.extend(kernel::checks(&system));
     checks.extend(card::checks(&system, &asked.interfaces, INTERFACES_MAX));

@@ -7,7 +7,7 @@ use capture::devices;
 use capture::sys::packet_ring::page_size_bytes;
 use capture::sys::packet_socket::{PacketSocket, RingShape};
 
-use crate::check::Check;
+use crate::check::{Check, Level};
 use crate::system::System;
 
 const NAME: &str = "packet capture";
@@ -79,6 +79,16 @@ pub(crate) fn capture(tried: &SocketProbe, program: &Path) -> Check {
     }
 }
 
+/// The same where nothing is captured on an interface: nothing to be changed.
+pub(crate) fn not_needed(capture: Check) -> Check {
+    match capture.level {
+        Level::Problem => {
+            Check::ok(NAME, format!("{}; these settings listen on no interface", capture.seen))
+        }
+        _ => capture,
+    }
+}
+
 /// `EAFNOSUPPORT` of Linux.
 const AF_NOT_SUPPORTED: i32 = 97;
 
@@ -97,11 +107,12 @@ pub(crate) fn taps(system: &System, are_asked_for: bool, program: &Path) -> Chec
     }
     let missing = missing.join(", ");
     if !are_asked_for {
-        let what = "only taps (cca --egress) and marking (l4s --act, cca --act) need them";
+        let what = "only taps (cca --egress), marking (l4s --act, cca --act) and packetlog \
+                    --offload need them";
         return Check::ok(name, format!("not permitted, {missing} missing; {what}"));
     }
     let all = OF_TAPS.map(|(name, _)| name.to_lowercase()).join(",");
     Check::problem(name, format!("not permitted: {missing} missing"))
-        .wanted("these capabilities, which the settings need for taps of an interface")
+        .wanted("these capabilities, which the settings need for programs in the kernel")
         .change(format!("sudo setcap {all}=eip {}", program.display()))
 }

@@ -129,6 +129,16 @@ fn a_missing_permission_is_a_problem_with_the_line_that_gives_it() {
     assert_eq!(permission::capture(&refused(22), program).level, Level::Problem);
     let fine = permission::capture(&SocketProbe { ring: Ok(()), fanout: Some(true) }, program);
     assert_eq!(fine.level, Level::Ok);
+    // Captures and rows of sensors are read without.
+    for code in [1, 97, 22] {
+        let check = permission::not_needed(permission::capture(&refused(code), program));
+        assert_eq!(
+            (check.level, check.wanted.as_str(), check.change.as_str()),
+            (Level::Ok, "", "")
+        );
+        assert!(check.seen.ends_with("; these settings listen on no interface"), "{check:?}");
+    }
+    assert_eq!(permission::not_needed(fine.clone()), fine);
 }
 
 fn facts(offloads: Vec<&'static str>, ring: Option<CardRing>) -> Facts {

@@ -22,5 +22,5 @@ pub use mode::FileMode;
 pub use open::{
     append, append_log, create, create_direct, create_like, ends_torn, open, open_to_write,
 };
-pub use socket::listen;
+pub use socket::{connect, listen};
 pub use stream::{descriptor, is_descriptor, open_stream};

@@ -18,6 +18,7 @@
 pub mod batch;
 pub mod community_id;
 pub mod cut_note;
+pub mod cut_tcp;
 pub mod dissect;
 pub mod duration;
 pub mod ecn_control;
@@ -40,6 +41,7 @@ pub mod wire;
 
 pub use batch::{BATCH_LEN_MAX, Batch, Frame, Source};
 pub use cut_note::CutNote;
+pub use cut_tcp::CutTcp;
 pub use ecn_control::{EcnControl, EcnFlowCounts, EcnRefusal, OneWayFlow};
 pub use event_time::{EventTime, TimeMove};
 pub use flow_key::{FlowDirection, FlowKey};

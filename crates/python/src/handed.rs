@@ -56,8 +56,9 @@ impl BatchSender {
 }
 
 impl TakeRows for BatchSender {
-    fn begin(&mut self, schema: Schema) {
+    fn begin(&mut self, schema: Schema, _: Option<fn(&str)>) -> Result<(), RowsError> {
         debug_assert_eq!(schema, self.columns, "the reader announced other columns");
+        Ok(())
     }
 
     fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {

@@ -263,6 +263,12 @@ fn every_answer_is_guarded() {
                       Connection: close\r\nContent-Length: 0\r\n\r\n",
     );
     assert_eq!(posted.status, 405);
+    // Monitors ask for heads, of the page as of the API.
+    for path in ["/", "/api/v1/state", "/metrics"] {
+        let asked = format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let head = send(address, &asked);
+        assert_eq!((head.status, head.body.as_str()), (200, ""), "{path}");
+    }
     // Two lengths are how requests are smuggled.
     let smuggled = [
         "GET /api/v1/state HTTP/1.1",

@@ -98,10 +98,9 @@ impl InOrder {
             Self::Interfaces(source) => {
                 let (merged, mut unused) = source.into_inner();
                 let mut received = ReceiveOutcome::default();
-                for report in merged.released() {
-                    received.report.merge(report);
-                    received.damages.extend(report.damage.clone());
-                }
+                let released = merged.released();
+                received.report.merge(&released.report);
+                received.damages.extend(released.damages.iter().cloned());
                 let (sources, waiting) = merged.into_sources();
                 unused.merge(&waiting);
                 for source in sources {

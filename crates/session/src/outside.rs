@@ -35,8 +35,12 @@ impl Pace {
         (self.clock.now)()
     }
 
-    /// When a frame with this stamp is to be handed out; the first one is at once.
+    /// When a frame with this stamp is to be handed out; the first one is now. One without a stamp
+    /// does not begin time, and waits for nothing.
     fn due(&self, stamp: Timestamp) -> Instant {
+        if stamp == Timestamp::UNKNOWN {
+            return self.start.get().map_or_else(|| self.now(), |(_, start)| *start);
+        }
         let (first, start) = *self.start.get_or_init(|| (stamp, self.now()));
         let since = stamp.since(first).as_ns().max(0);
         #[allow(clippy::cast_precision_loss)]
@@ -63,6 +67,8 @@ impl TakesTime for Outside {
         match self {
             Self::None => None,
             Self::Live(clock) => u64::try_from((clock.realtime)().since(stamp).as_ns()).ok(),
+            // When it was to come is not known.
+            Self::Paced(_) if stamp == Timestamp::UNKNOWN => None,
             Self::Paced(pace) => {
                 let late = pace.now().checked_duration_since(pace.due(stamp))?;
                 u64::try_from(late.as_nanos()).ok()
@@ -246,5 +252,17 @@ mod tests {
         assert_eq!(half, Duration::from_millis(500));
         // Stamps that run backwards, or beyond all time, hold nothing up.
         assert_eq!(pace.due(Timestamp::UNKNOWN), start);
+        assert_eq!(pace.due(Timestamp::from_parts(1, 0)), start);
+    }
+
+    #[test]
+    fn a_frame_without_a_stamp_does_not_begin_time() {
+        let pace = Arc::new(Pace::new(1.0, CLOCK));
+        assert!(pace.due(Timestamp::UNKNOWN) <= pace.now());
+        let start = pace.due(Timestamp::from_parts(1_700_000_000, 0));
+        assert!(start <= pace.now());
+        let next = pace.due(Timestamp::from_parts(1_700_000_001, 0));
+        assert_eq!(next.duration_since(start), Duration::from_secs(1));
+        assert_eq!(Outside::Paced(pace).latency_ns(Timestamp::UNKNOWN), None);
     }
 }

@@ -53,6 +53,10 @@ impl PageSettings {
         match (&self.certificate, &self.key) {
             (Some(_), None) => Some("certificate without key; wanted: both, in PEM"),
             (None, Some(_)) => Some("key without certificate; wanted: both, in PEM"),
+            _ if !self.listen.ip().is_loopback() && self.token_file.is_none() => Some(
+                "listen: the address can be reached from other machines; wanted: 127.0.0.1 or \
+                 [::1], or a token-file",
+            ),
             _ => None,
         }
     }

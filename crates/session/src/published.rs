@@ -134,8 +134,11 @@ impl NatsSettings {
         if !is_word(&self.prefix) {
             return Some("prefix: wanted letters, digits, - and _, as in \"wirelens\"");
         }
-        if self.sensor.as_ref().is_some_and(String::is_empty) {
-            return Some("sensor: wanted a name, such as \"roof-east\"");
+        if self.sensor.as_ref().is_some_and(|sensor| !is_sensor_name(sensor)) {
+            return Some(
+                "sensor: wanted a name of 1 to 128 bytes without space at its ends, such as \
+                 \"roof-east\"",
+            );
         }
         if self.user.is_some() != self.password_file.is_some() {
             return Some("user and password-file need each other");
@@ -151,6 +154,12 @@ impl NatsSettings {
         }
         None
     }
+}
+
+/// Whether a view of sensors takes it: headers are trimmed on their way, and a name that does not
+/// agree with the subject is a stranger's.
+fn is_sensor_name(name: &str) -> bool {
+    (1..=128).contains(&name.len()) && name.trim() == name && !name.chars().any(char::is_control)
 }
 
 /// Distinguishes a run from others of its sensor.
@@ -210,6 +219,8 @@ mod tests {
             ("servers = []", "servers"),
             ("prefix = \"a.b\"", "prefix"),
             ("sensor = \"\"", "sensor"),
+            ("sensor = \"roof \"", "without space"),
+            ("sensor = \"roof\\teast\"", "sensor"),
             ("user = \"a\"", "password-file"),
             ("token-file = \"a\"\ncredentials = \"b\"", "only one"),
             ("key = \"a\"", "certificate"),

@@ -31,7 +31,9 @@ const TABLES: &str = "[flows]\n[top]\nby = \"flow\"\nrows = 0\nwindow = \"20ms\"
 struct SlowDoor(Arc<AtomicU64>);
 
 impl TakeRows for SlowDoor {
-    fn begin(&mut self, _: Schema) {}
+    fn begin(&mut self, _: Schema, _: Option<fn(&str)>) -> Result<(), RowsError> {
+        Ok(())
+    }
 
     fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {
         thread::sleep(Duration::from_millis(3));

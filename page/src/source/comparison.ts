@@ -2,7 +2,7 @@
 // neither equal nor different, as in Wireshark.
 
 import { contains, parsePrefix, type Prefix } from "./address.ts";
-import { type Field } from "./fields.ts";
+import { type Field, holdsAddresses } from "./fields.ts";
 import { parseNumber, parseTime } from "./literal.ts";
 import { type Cell, type Column, type Row } from "./source.ts";
 import { FilterError } from "./tokens.ts";
@@ -69,7 +69,15 @@ function containing(field: Field, value: Value): CellTest {
 function equal(field: Field, value: Value): CellTest {
   if (isText(field)) {
     const prefix = field.isAddress ? parsePrefix(value.text) : null;
-    return prefix === null ? (cell) => cell === value.text : within(prefix);
+    if (prefix !== null) return within(prefix);
+    // No row has it: a slip such as 10.0.0.0/33 would look like traffic that is not there.
+    if (holdsAddresses(field.name) && !value.isQuoted) {
+      throw new FilterError(
+        `"${value.text}" is not an address, and "${field.name}" is one; write 10.0.0.1 or a prefix such as 10.0.0.0/8`,
+        value.at,
+      );
+    }
+    return (cell) => cell === value.text;
   }
   if (field.type === "timestamp") {
     const time = timeOf(field, value);

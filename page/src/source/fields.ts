@@ -20,8 +20,13 @@ const SUM_OF = new Map([
   ["packets", ["src_packets", "dst_packets", "packets_sent", "packets_received"]],
 ]);
 
+/** Whether every value is an address; `host` may be a name in tables of other programs. */
+export function holdsAddresses(name: string): boolean {
+  return name === "ip" || name.endsWith("_ip");
+}
+
 function isAddressName(name: string): boolean {
-  return name === "ip" || name === "host" || name.endsWith("_ip");
+  return name === "host" || holdsAddresses(name);
 }
 
 function sumOf(indexes: number[]): (row: Row) => Cell {

@@ -46,16 +46,22 @@ const GATHERED_MAX = 1000;
 /** Answers from the data inside a report, without a server. */
 export class ReportSource implements Source {
   readonly kind = "report";
+  private readonly shown: State;
   private readonly tables = new Map<string, MemoryTable>();
 
   constructor(private readonly data: ReportData) {
     for (const info of data.state.tables) {
-      this.tables.set(info.name, { info, rows: data.tables[info.name]?.rows ?? [] });
+      const rows = data.tables[info.name]?.rows ?? [];
+      // The state is of the run; what did not fit is as far away here as what it evicted.
+      const evicted = info.evicted + Math.max(0, info.rows - rows.length);
+      this.tables.set(info.name, { info: { ...info, rows: rows.length, evicted }, rows });
     }
+    const tables = [...this.tables.values()].map(({ info }) => info);
+    this.shown = { ...data.state, tables };
   }
 
   async state(): Promise<State> {
-    return this.data.state;
+    return this.shown;
   }
 
   async rows(table: string, query: RowsQuery): Promise<Rows> {

@@ -8,13 +8,15 @@ import { Panel } from "../parts/panel.tsx";
 import { Empty, Shown } from "../parts/states.tsx";
 import { Text } from "../parts/text.tsx";
 import { type Rec, numberOf, recordsOf, sumOf, textOf } from "../source/records.ts";
+import type { TableInfo } from "../source/source.ts";
 import { quote } from "../source/tokens.ts";
 
 const LIST_MAX = 6;
 
 interface First {
   name: string | null;
-  href: string;
+  /** Where its rows are; no filter finds rows without a value. */
+  href: string | null;
   about: string;
   first: string | null;
 }
@@ -25,15 +27,25 @@ function FirstSeen({ label, list }: { label: string; list: First[] }) {
     <ul class="first-seen" aria-label={label}>
       {list.map((each) => (
         <li key={each.name}>
-          <a href={each.href}>
+          {each.href === null ? (
             <Text value={each.name} />
-          </a>
+          ) : (
+            <a href={each.href}>
+              <Text value={each.name} />
+            </a>
+          )}
           <span class="note">{each.about}</span>
           <span class="number">{formatAge(each.first, state.now)}</span>
         </li>
       ))}
     </ul>
   );
+}
+
+/** Where rows were evicted, what was first among the others may have been there before. */
+function noteOf(table: TableInfo | null): string {
+  const isWhole = table === null || table.evicted === 0;
+  return isWhole ? "seen for the first time, newest first" : "first in the rows held, newest first";
 }
 
 export function NewServices() {
@@ -50,8 +62,12 @@ export function NewServices() {
     const query = { by, min: "first_ns", sort: "-min_first_ns", limit: LIST_MAX };
     return recordsOf(await source.groups(table, query, signal));
   });
+  const hrefOf = (name: string | null): string | null =>
+    name === null
+      ? null
+      : place.to([hasVerdicts ? "services" : "flows"], { where: `${by} == ${quote(name)}` });
   return (
-    <Panel title="New services" note="seen for the first time, newest first">
+    <Panel title="New services" note={noteOf(tableOf(state, table))}>
       <Shown answer={answer} lines={LIST_MAX}>
         {(groups) =>
           groups.length === 0 ? (
@@ -61,9 +77,7 @@ export function NewServices() {
               label="New services"
               list={groups.map((group) => ({
                 name: textOf(group, by) ?? "not recognised",
-                href: place.to([hasVerdicts ? "services" : "flows"], {
-                  where: `${by} == ${quote(textOf(group, by) ?? "")}`,
-                }),
+                href: hrefOf(textOf(group, by)),
                 about: formatCountOf(numberOf(group, "rows"), "flow"),
                 first: textOf(group, "min_first_ns"),
               }))}
@@ -84,7 +98,7 @@ export function NewHosts() {
     return recordsOf(await source.hosts({ sort: "-first_ns", limit: LIST_MAX }, signal));
   });
   return (
-    <Panel title="New hosts" note="seen for the first time, newest first">
+    <Panel title="New hosts" note={noteOf(tableOf(state, "flows"))}>
       <Shown answer={answer} lines={LIST_MAX}>
         {(hosts) =>
           hosts.length === 0 ? (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wirelens.cca import slots
 from wirelens.errors import OptionError
-from wirelens.learn.typed import Parser, part, whole
+from wirelens.learn.typed import Parser, part, time_us, whole
 from wirelens.shipped import model_folder
 
 if TYPE_CHECKING:
@@ -82,9 +82,10 @@ def _add_training(training: argparse.ArgumentParser) -> None:
         "network [default: 96]")  # fmt: skip
     add("--epochs", metavar="N", type=whole(1), default=40, help="With one tap: times that all "
         "flows are trained on [default: 40]")  # fmt: skip
-    add("--durations", metavar="LIST", default=_DURATIONS, help="Lengths of intervals, one "
-        "network each; if one is longer than 1000 slots, its slots are summed into rows, and it "
-        "must be a multiple of the longest of the others [default: %(default)s]")  # fmt: skip
+    add("--durations", metavar="LIST", default=_DURATIONS, type=_times, help="Lengths of "
+        "intervals, one network each; if one is longer than 1000 slots, its slots are summed into "
+        "rows, and it must be a multiple of the longest of the others [default: %(default)s]",
+        )  # fmt: skip
     add("--inputs", metavar="LIST", default=",".join(slots.DEFAULT_INPUTS),
         help=f"Inputs per slot: {', '.join(slots.inputs())} [default: %(default)s]",
         )  # fmt: skip
@@ -99,7 +100,7 @@ def _add_training(training: argparse.ArgumentParser) -> None:
     add("--votes", metavar="N", type=whole(1), default=60, help="Maximum number of consecutive "
         "intervals, of the longest duration of 1000 slots or less, that vote together [default: "
         "60]")  # fmt: skip
-    add("--slot", metavar="TIME", default="1ms", help="Length of a slot [default: 1ms]")
+    add("--slot", metavar="TIME", default="1ms", type=_time, help="Length of a slot [default: 1ms]")
     add("--passed", choices=("first", "highest"), default="highest", help="Which bytes count as "
         "having passed a tap: all before the first packet of the next slot, as in the paper, or "
         "up to the highest byte seen [default: highest]")  # fmt: skip
@@ -120,6 +121,30 @@ def _add_training(training: argparse.ArgumentParser) -> None:
 
 def _shares(text: str) -> list[float]:
     return [part(one) for one in text.split(",")]
+
+
+def _time(text: str) -> str:
+    time_us(text)
+    return text
+
+
+def _times(text: str) -> list[str]:
+    return [_time(one) for one in _listed(text)]
+
+
+def _listed(text: str) -> list[str]:
+    """What stands between commas; of nothing the empty name, which is refused."""
+    return [one for one in text.split(",") if one] or [""]
+
+
+def _input_names(text: str) -> list[str]:
+    names = _listed(text)
+    for at, name in enumerate(names):
+        if name not in slots.inputs():
+            raise OptionError(f"--inputs {name!r}; wanted: some of {', '.join(slots.inputs())}")
+        if name in names[:at]:
+            raise OptionError(f"--inputs: {name} twice; wanted: each input once")
+    return names
 
 
 _OF_TWO_TAPS = (
@@ -171,15 +196,11 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> "train.Req
     from wirelens.cca import train
 
     _refuse(asked, _OF_ONE_TAP, "two taps")
-    inputs = [name for name in asked.inputs.split(",") if name]
-    for name in inputs:
-        if name not in slots.inputs():
-            raise OptionError(f"--inputs {name!r}; wanted: some of {', '.join(slots.inputs())}")
     return train.Request(
         places=asked.read,
         output=asked.output,
-        durations=[duration for duration in asked.durations.split(",") if duration],
-        inputs=inputs,
+        durations=asked.durations,
+        inputs=_input_names(asked.inputs),
         levels=asked.levels,
         queue_shares=asked.queue_shares,
         slot=asked.slot,

@@ -8,6 +8,7 @@ from wirelens.cca import evaluate, train
 from wirelens.cca.flight import flight_inputs
 from wirelens.cca.onetap import evaluate as onetap_evaluate
 from wirelens.cca.onetap import train as onetap_train
+from wirelens.errors import OptionError
 from wirelens.learn.progress import Progress
 
 
@@ -31,4 +32,9 @@ def evaluated(asked: Namespace, progress: Progress) -> str:
         request = typed.onetap_eval_request(asked, model)
         return onetap_evaluate.table(onetap_evaluate.evaluate(request, progress))
     rows = evaluate.evaluate(typed.eval_request(asked, model), progress)
+    if not rows:
+        raise OptionError(
+            f"no flow of {', '.join(model.controls)} that is long enough; wanted: more or longer "
+            "ones"
+        )
     return evaluate.table(rows, model.controls)

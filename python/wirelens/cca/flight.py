@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wirelens import _wirelens
-from wirelens.cca.slots import FLOWS_MAX, FlowWay, SlotFlow, Windows, read_slots, shaped
+from wirelens.cca.slots import FLOWS_MAX, FlowWay, SlotFlow, Windows, read_slots
 from wirelens.questions import Duration, Source, _duration
+from wirelens.views import rows_of
 
 if TYPE_CHECKING:
     from wirelens._wirelens import TapOptions
@@ -131,5 +132,5 @@ def flight_windows(
     values, missing = _wirelens.flight_windows(
         flow.slots, list(starts), slots, row_slots, list(inputs)
     )
-    shape = (len(missing), slots, len(inputs))
-    return Windows(tuple(inputs), shaped(values, shape), tuple(missing))
+    shaped = rows_of(values, "f", slots, len(inputs))
+    return Windows(tuple(inputs), shaped, tuple(missing))

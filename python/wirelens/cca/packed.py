@@ -196,6 +196,8 @@ def read(path: Path) -> list[PackedRun]:
             raise ValueError(f"{len(data)} bytes of numbers, of which the first line says others")
         flows, sums = iter(_decoded(data[:size], of_flows)), iter(_decoded(data[size:], lengths))
         return [_run(path, run, flows, sums) for run in head["runs"]]
+    except OptionError:
+        raise
     except (lzma.LZMAError, EOFError, ValueError, KeyError, TypeError, OSError) as error:
         raise OptionError(f"{path}: {error}; wanted: a file of models/cca_slots.py") from error
 

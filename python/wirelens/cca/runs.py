@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wirelens.cca import packed
 from wirelens.cca.packed import Member, PackedRun
@@ -15,6 +16,7 @@ PACKED = ".xz"
 BEFORE, AFTER = "before.pcapng", "after.pcapng"
 # Captures that ship are compressed.
 _SUFFIXES = ("", ".gz", ".zst")
+_COLUMNS = ("src_ip", "src_port", "dst_ip", "dst_port", "label", "role", "rtt_ms")
 
 
 @dataclass(frozen=True)
@@ -124,22 +126,42 @@ def _is_run(folder: Path) -> bool:
     scenario = folder / "scenario.toml"
     if folder.suffix in (".partial", ".rejected") or not scenario.is_file():
         return False
-    return tomllib.loads(scenario.read_text()).get("kind") == "congestion"
+    return _scenario(scenario).get("kind") == "congestion"
 
 
 def _read(folder: Path) -> Run:
-    scenario = tomllib.loads((folder / "scenario.toml").read_text())
-    link = scenario["link"]
-    members = [
-        Member(row["label"], row["role"], float(row["rtt_ms"]))
-        for row in _rows(folder / "flows.tsv")
-    ]
-    return Run(folder, float(link["rate_mbit"]), int(link["buffer_bytes"]), members)
+    path = folder / "scenario.toml"
+    try:
+        link = _scenario(path)["link"]
+        rate_mbit, buffer_bytes = float(link["rate_mbit"]), int(link["buffer_bytes"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise OptionError(
+            f"{path}: {error}; wanted: a drawn scenario, with link.rate_mbit and link.buffer_bytes"
+        ) from error
+    path = folder / "flows.tsv"
+    try:
+        members = [
+            Member(row["label"], row["role"], float(row["rtt_ms"])) for row in _rows(path)
+        ]
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"{path}: {error}; wanted: numbers in rtt_ms") from error
+    return Run(folder, rate_mbit, buffer_bytes, members)
+
+
+def _scenario(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise OptionError(f"{path}: no TOML: {error}") from error
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file, delimiter="\t"))
+    with path.open(encoding="utf-8", errors="replace") as file:
+        reader = csv.DictReader(file, delimiter="\t")
+        missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+        if missing:
+            raise OptionError(f"{path}: no column {missing[0]}; wanted: {', '.join(_COLUMNS)}")
+        return list(reader)
 
 
 def _capture(folder: Path, name: str) -> Path:

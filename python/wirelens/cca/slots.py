@@ -22,6 +22,7 @@ from wirelens import _wirelens
 from wirelens.found import readable_captures
 from wirelens.questions import Duration, Source, _duration, _inputs
 from wirelens.results import warn_of
+from wirelens.views import rows_of
 
 if TYPE_CHECKING:
     from wirelens._wirelens import InputOptions, Reader, TapOptions, WindowOptions
@@ -96,12 +97,6 @@ class Windows:
     missing: tuple[str | None, ...]
     """Of each window what is missing, if anything is: ``ingress`` or ``egress``, where nothing
     was seen at that tap, or ``apart``, where both saw other connections. It is all zeros then."""
-
-
-def shaped(values: bytes, shape: tuple[int, ...]) -> "memoryview[float]":
-    """Windows × slots × inputs; of no windows, in one dimension: a view has no other of nothing."""
-    view = memoryview(values)
-    return view.cast("f", shape) if values else view.cast("f")
 
 
 def inputs() -> list[str]:
@@ -228,5 +223,5 @@ def windows(
     }
     taps = (ingress.slots, egress.slots)
     values, missing = _wirelens.slot_windows(taps, list(starts), slots, asked)
-    shape = (len(missing), slots, len(asked["inputs"]))
-    return Windows(tuple(inputs), shaped(values, shape), tuple(missing))
+    shaped = rows_of(values, "f", slots, len(asked["inputs"]))
+    return Windows(tuple(inputs), shaped, tuple(missing))

@@ -88,7 +88,10 @@ def parts(runs: Sequence[AnyRun], share: float, seed: int) -> tuple[list[int], l
 
 def slots_of(duration: str, slot: str) -> int:
     """Slots of an interval."""
-    count = round(time_us(duration) / time_us(slot))
+    exact = time_us(duration) / time_us(slot)
+    count = round(exact)
+    if abs(exact - count) > 1e-6 * exact:
+        raise OptionError(f"--durations {duration}: {exact:g} slots of {slot}; wanted: whole slots")
     if count < SLOTS_MIN:
         raise OptionError(f"--durations {duration}: {count} slots; wanted: {SLOTS_MIN} or more")
     return count
@@ -103,6 +106,10 @@ def _lengths(request: Request) -> list[tuple[int, int]]:
     """Of each duration its slots and those of a row. One may have rows of several slots: it is
     read of the windows that vote."""
     lengths = [slots_of(duration, request.slot) for duration in request.durations]
+    if len(set(lengths)) < len(lengths):
+        raise OptionError(
+            f"--durations {','.join(request.durations)}: one length twice; wanted: each length once"
+        )
     windows = max((slots for slots in lengths if row_slots_of(slots) == 1), default=0)
     longer = [slots for slots in lengths if row_slots_of(slots) > 1]
     longest = request.durations[lengths.index(max(lengths))]

@@ -32,6 +32,7 @@ from wirelens.learn.typed import Parser, difference, part, positive, time_us, wh
 NEED_PORTS = (*PORT_FAMILIES, "boosted-ports")
 _DEPTHS = "1,2,3,5,10"
 _DEPTH_MAX = 255
+_NAMES_PACKETS = 10
 T = TypeVar("T")
 
 _TRAIN_EXAMPLES = """Examples:
@@ -120,13 +121,13 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         "them")  # fmt: skip
     add("--names", metavar="TABLE", type=Path, help="Use names in packets as evidence, by this "
         "list: a table with kind (protocol, label, suffix or query), value and class")  # fmt: skip
-    add("--names-packets", metavar="N", type=whole(2, 255), default=10, help="Wait for names for "
+    add("--names-packets", metavar="N", type=whole(2, 255), help="Wait for names for "
         "up to this many packets of a flow; models of one packet do not wait [default: "
         "10]")  # fmt: skip
     add("--memory", action="store_true", help="Remember the previous flows of each host: the "
         "probabilities of a flow are multiplied by the class shares of its source's "
         "verdicts")  # fmt: skip
-    add("--memory-half-life", metavar="SECONDS", type=positive, default=600.0,
+    add("--memory-half-life", metavar="SECONDS", type=positive,
         help="Half-life of the host memory [default: 600]")  # fmt: skip
     add("--outermost", action="store_true", help="Use the outermost headers of tunnels, not the "
         "decapsulated ones")  # fmt: skip
@@ -325,6 +326,14 @@ def parse_places(places: Sequence[str]) -> list[tuple[str, str, int]]:
     return found
 
 
+def _check_dependents(asked: argparse.Namespace) -> None:
+    """Refuses options that have no effect without another one."""
+    if asked.memory_half_life is not None and not asked.memory:
+        raise OptionError("--memory-half-life: hosts are not in memory; wanted: --memory with it")
+    if asked.names_packets is not None and asked.names is None:
+        raise OptionError("--names-packets: names are not read; wanted: --names TABLE with it")
+
+
 def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Request:
     """What was typed as what is asked of training."""
     kinds = _words(asked.families)
@@ -346,6 +355,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Requ
         raise OptionError(f"--families: none; wanted: some of {', '.join(FAMILY_NAMES)}")
     if asked.folds == 1:
         raise OptionError("--folds 1; wanted: 2 or more")
+    _check_dependents(asked)
     return steps.Request(
         source=source_of(asked),
         output=asked.output,
@@ -359,7 +369,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Requ
             parse_changes(asked.set),
             asked.known_ports,
             Groups(asked.group_flows, asked.group_weights),
-            NameList(asked.names, asked.names_packets) if asked.names else None,
+            NameList(asked.names, asked.names_packets or _NAMES_PACKETS) if asked.names else None,
         ),
         recipe=Recipe(
             tuple(_words(asked.blocks)),
@@ -381,7 +391,9 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> steps.Requ
         unknown=Settings(asked.unknown_below, asked.foreign_max, asked.named_right),
         flows_min=asked.flows_min,
         wait_ns=round(asked.wait * 1e9),
-        memory=MemoryRule(asked.memory_half_life) if asked.memory else None,
+        memory=MemoryRule(asked.memory_half_life or MemoryRule.half_life_s)
+        if asked.memory
+        else None,
         measures=asked.uncertainty or UNCERTAINTIES,
         algorithms=asked.thresholds or ALGORITHMS,
         placed=parse_places(asked.place),

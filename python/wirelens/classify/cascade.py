@@ -24,7 +24,7 @@ from wirelens.classify.served import LoadedModel, ServedTrees, read_model
 from wirelens.classify.thresholds import UNCERTAINTIES, uncertainty
 from wirelens.errors import ModelError
 from wirelens.learn.metrics import Array
-from wirelens.sealed import checked, files_of, identity, read_sums
+from wirelens.sealed import checked, identity_of, read_sums
 from wirelens.shipped import model_folder
 
 FORMAT = "wirelens cascade"
@@ -249,14 +249,13 @@ def load(path: str | os.PathLike[str]) -> Cascade:
             "or `wirelens.classify_flows(..., every=...)`"
         )
     try:
-        others = [(name, checked(folder, name, sums)) for name in files_of(head)]
+        id_ = identity_of(text, head, lambda name: checked(folder, name, sums))
         stages = [
             _stage(folder, told, head["classes"], index + 1 == len(head["stages"]))
             for index, told in enumerate(head["stages"])
         ]
         listed = head.get("names")
         named = folder / listed if listed else None
-        id_ = identity(head["name"], [(CASCADE_FILE, text), *others])
         cascade = Cascade(head, stages, id_, named)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ModelError):

@@ -15,7 +15,7 @@ from wirelens.classify.dataset import Dataset
 from wirelens.classify.place import STAGES
 from wirelens.classify.pool import PORT_TABLE, Plan
 from wirelens.classify.split import absent_classes, folds
-from wirelens.classify.steps import Outcome, Request, choose, read_flows, sealed_flows
+from wirelens.classify.steps import Outcome, Request, choose, fitted, read_flows, sealed_flows
 from wirelens.errors import OptionError
 from wirelens.learn.metrics import Array
 from wirelens.learn.progress import Progress
@@ -28,6 +28,7 @@ def cross_validate(request: Request, count: int, progress: Progress) -> str:
     """Trains `count` cascades and reports on their verdicts together, in Markdown."""
     written.check(request.work_folder, request.report, request.plots)
     dataset = read_flows(request, progress)
+    request = fitted(request, dataset)
     is_held = sealed_flows(request, dataset)
     rows = numpy.flatnonzero(~is_held)
     left_out = ""

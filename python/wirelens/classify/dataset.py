@@ -15,12 +15,12 @@ from wirelens.classify.calibration import UNKNOWN
 from wirelens.classify.copies import CaptureHash, joined_families
 from wirelens.classify.features import FirstPacketsTable, FlowFeatures, first_packets
 from wirelens.classify.labels import (
+    CaptureNames,
     FlowKey,
     FlowLabel,
     LabelTable,
     Matching,
     class_name,
-    find_capture,
     flow_key,
     match,
     read_labels,
@@ -205,6 +205,8 @@ class Source:
     labels: LabelTable
     # Families of captures, in the order of the captures; a capture's own name unless told.
     families: list[str]
+    # What makes these families doubtful.
+    warnings: tuple[str, ...] = ()
 
 
 def renamed(source: Source, classes: dict[str, str]) -> Source:
@@ -217,7 +219,7 @@ def renamed(source: Source, classes: dict[str, str]) -> Source:
         if known != "-":
             rows.append(replace(row, label=known))
     labels = LabelTable(source.labels.path, rows, source.labels.blank)
-    return Source(source.captures, labels, source.families)
+    return replace(source, labels=labels)
 
 
 def together(one: Source, other: Source) -> Source:
@@ -229,7 +231,12 @@ def together(one: Source, other: Source) -> Source:
         [*one.labels.rows, *rows],
         one.labels.blank + other.labels.blank,
     )
-    return Source([*one.captures, *other.captures], labels, [*one.families, *other.families])
+    return Source(
+        [*one.captures, *other.captures],
+        labels,
+        [*one.families, *other.families],
+        (*one.warnings, *other.warnings),
+    )
 
 
 @dataclass
@@ -378,9 +385,9 @@ def captures_of(paths: Sequence[Path]) -> list[Path]:
 
 def capture_families(captures: Sequence[Path], families: dict[str, str] | None) -> list[str]:
     """The family of each capture: of the manifest, else its own path."""
-    found = [str(path) for path in captures]
+    found, names = [str(path) for path in captures], CaptureNames(captures)
     for name, family in (families or {}).items():
-        place = find_capture(name, captures)
+        place = names.find(name)
         if place is not None:
             found[place] = family
     return found
@@ -407,9 +414,9 @@ def load(
 
     Classes with fewer than `flows_min` flows are left out, with a warning; or, where `classes`
     are told, those that are not among them. Where there is a class `unknown`, or `keeps_others`,
-    they are of this class instead. With `names_protocols` flows of protocols without ports are
-    left out, since no model is asked about them. Flows of `sealed` families count for nothing
-    where classes are chosen. With `names_list` names are read as evidence by it, after
+    they are of this class instead, and only there flows of `sealed` families do not count for
+    `flows_min`. With `names_protocols` flows of protocols without ports are left out, since no
+    model is asked about them. With `names_list` names are read as evidence by it, after
     `names_depths` packets.
     """
     features = _features(recipe, packets, numbers)
@@ -461,7 +468,12 @@ def load(
         matching=found,
         keys=[flow_keys[row] for row in kept],
         first_ns=[first_ns[row] for row in kept],
-        warnings=[*told, *warnings, *copies.opaque_message(source.captures, hashes)],
+        warnings=[
+            *source.warnings,
+            *told,
+            *warnings,
+            *copies.opaque_message(source.captures, hashes),
+        ],
         idle_timeout_ns=idle_timeout_ns,
         hashes=hashes,
     )
@@ -503,16 +515,12 @@ def _no_labels(source: Source, found: Matching, names: Sequence[str]) -> OptionE
 
 def _forget(found: Matching, rows: Array) -> None:
     """Takes the labels of some flows away."""
-    found.labels = [
-        None if gone else label for label, gone in zip(found.labels, rows, strict=True)
-    ]
+    found.labels = [None if gone else label for label, gone in zip(found.labels, rows, strict=True)]
 
 
 def _families(source: Source, found: Matching, files: Sequence[int]) -> list[str]:
     """The family of each flow, by its label's row or by its capture."""
-    return [
-        own or source.families[file] for own, file in zip(found.families, files, strict=True)
-    ]
+    return [own or source.families[file] for own, file in zip(found.families, files, strict=True)]
 
 
 def _others_unknown(

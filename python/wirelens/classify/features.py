@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from wirelens import _wirelens, trees
 from wirelens._wirelens import Forest
-from wirelens.classify.tables import CaptureTable, HeaderFields, matrix, read_captures
+from wirelens.classify.tables import CaptureTable, HeaderFields, read_captures
 from wirelens.errors import ModelError
 from wirelens.questions import Duration, Source
+from wirelens.views import rows_of
 
 if TYPE_CHECKING:
     from wirelens._wirelens import FirstRows, RowBatches
@@ -161,7 +162,7 @@ class FirstPacketsTable(CaptureTable):
             If a name is none of the features'.
         """
         chosen = list(names)
-        return matrix(self._rows.numbers_of(chosen), "d", 8, len(chosen))
+        return rows_of(self._rows.numbers_of(chosen), "d", len(chosen))
 
     @property
     def records(self) -> bytes:

@@ -287,20 +287,43 @@ def _stem(path: PurePath) -> PurePath:
     return path.with_suffix("") if path.suffix in (".gz", ".zst") else path
 
 
-def find_capture(name: str, captures: Sequence[Path]) -> int | None:
-    """The index of the capture whose path ends in this name; None where there is none."""
-    wanted = _stem(PurePath(name)).parts
-    found = [
-        index
-        for index, capture in enumerate(captures)
-        if _stem(capture).parts[-len(wanted) :] == wanted
-    ]
-    if len(found) > 1:
-        raise OptionError(
-            f"{name}: it may be {captures[found[0]]} or {captures[found[1]]}; "
-            "wanted: names of captures that distinguish them, with their folder if necessary"
-        )
-    return found[0] if found else None
+class CaptureNames:
+    """Captures by the ends of their paths.
+
+    All ends are indexed, since a table may have as many names as there are captures.
+    """
+
+    def __init__(self, captures: Sequence[Path]) -> None:
+        self._captures = captures
+        self._by_end: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for index, capture in enumerate(captures):
+            parts = _stem(capture).parts
+            for first in range(len(parts)):
+                self._by_end[parts[first:]].append(index)
+
+    def find(self, name: str) -> int | None:
+        """The index of the capture whose path ends in this name; None where there is none.
+
+        Of several it is the one with this path, or the only one with this suffix: a compressed
+        copy may be in the same folder.
+
+        Raises
+        ------
+        OptionError
+            If it may be either of two.
+        """
+        wanted = PurePath(name)
+        found = self._by_end.get(_stem(wanted).parts, [])
+        if len(found) > 1:
+            of_suffix = [at for at in found if self._captures[at].suffix == wanted.suffix]
+            of_path = [at for at in of_suffix if self._captures[at] == wanted]
+            found = of_path or of_suffix or found
+        if len(found) > 1:
+            raise OptionError(
+                f"{name}: it may be {self._captures[found[0]]} or {self._captures[found[1]]}; "
+                "wanted: names of captures that distinguish them, with their folder if necessary"
+            )
+        return found[0] if found else None
 
 
 @dataclass
@@ -353,9 +376,10 @@ def match(
     index: dict[tuple[int | None, FlowKey | str | None], list[FlowLabel]] = defaultdict(list)
     places: dict[str, int | None] = {}
     lost = []
+    names = CaptureNames(captures)
     for row in table.rows:
         if row.file is not None and row.file not in places:
-            places[row.file] = find_capture(row.file, captures)
+            places[row.file] = names.find(row.file)
         place = None if row.file is None else places[row.file]
         if row.file is not None and place is None:
             lost.append(row)
@@ -378,13 +402,13 @@ def match(
                 break
         used.update(row.line for row in rows)
         where = f"{describe_key(key)} in {captures[capture].name}"
-        names = {row.label for row in rows}
-        if len(names) > 1:
-            found.ambiguous.append(f"{where} ({', '.join(sorted(names))})")
-        elif not names:
+        classes = {row.label for row in rows}
+        if len(classes) > 1:
+            found.ambiguous.append(f"{where} ({', '.join(sorted(classes))})")
+        elif not classes:
             found.unlabelled.append(where)
-        found.labels.append(rows[0].label if len(names) == 1 else None)
-        found.families.append(rows[0].family if len(names) == 1 else None)
+        found.labels.append(rows[0].label if len(classes) == 1 else None)
+        found.families.append(rows[0].family if len(classes) == 1 else None)
     found.unmatched = sorted(
         [*lost, *(r for rows in index.values() for r in rows if r.line not in used)],
         key=lambda row: row.line,
@@ -409,7 +433,7 @@ def _is_amid(row: FlowLabel, first_ns: int, last_ns: int | None) -> bool:
 
 def read_families(path: str | os.PathLike[str], column: str = "family") -> dict[str, str]:
     """Families by capture, from a manifest: `file` and the column, or `family=…` in `note`."""
-    families = {}
+    families: dict[str, str] = {}
     for line, row in enumerate(read_table(path), start=2):
         if "file" not in row or not ({column, "note"} & row.keys()):
             raise OptionError(
@@ -420,5 +444,9 @@ def read_families(path: str | os.PathLike[str], column: str = "family") -> dict[
         name = row.get(column) or (noted[0][7:] if noted else "")
         if not name:
             raise OptionError(f"{path}: line {line}: no {column}, and no family=NAME in note")
-        families[row["file"]] = name
+        if families.setdefault(row["file"], name) != name:
+            raise OptionError(
+                f"{path}: line {line}: {row['file']} is of {name}, and of "
+                f"{families[row['file']]} before; wanted: one family for each capture"
+            )
     return families

@@ -8,14 +8,14 @@ for training: flows are followed in the order of time, each host of each capture
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
 
 from wirelens.classify.dataset import Sample
 from wirelens.classify.thresholds import uncertainty
-from wirelens.learn.metrics import Array
+from wirelens.learn.metrics import Array, floor_for
 
 # The runtime remembers at marks, which are at each second.
 _MARK_S = 1.0
@@ -33,6 +33,10 @@ class MemoryRule:
     prior: float = 1.0
     # No class is less probable by the model.
     floor: float = 0.01
+
+    def of(self, class_count: int) -> "MemoryRule":
+        """The same with a floor that so many classes can have."""
+        return replace(self, floor=floor_for(class_count, self.floor))
 
     def told(self) -> dict[str, float]:
         """As `cascade.json` has it."""

@@ -20,7 +20,7 @@ from wirelens import _wirelens
 from wirelens.classify.features import FirstPacketsTable
 from wirelens.classify.tables import read_captures
 from wirelens.errors import ModelError
-from wirelens.learn.metrics import Array, softmax
+from wirelens.learn.metrics import Array, floor_for, softmax
 
 if TYPE_CHECKING:
     from wirelens._wirelens import EvidenceOptions
@@ -194,7 +194,8 @@ def fit(
     from scipy.optimize import minimize
 
     count = scores.shape[1]
-    logs, kinds = _by_state(scores, evidence, FLOOR), evidence.kinds.astype(float)
+    floor = floor_for(count, FLOOR)
+    logs, kinds = _by_state(scores, evidence, floor), evidence.kinds.astype(float)
     own, free = len(STATES) + len(KINDS), count
     start = numpy.concatenate([numpy.ones(len(STATES)), numpy.zeros(len(KINDS) + count)])
     held = numpy.concatenate([numpy.full(own, _HELD), numpy.full(free, _HELD_CLASS)])
@@ -220,4 +221,4 @@ def fit(
     found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds,
                      options={"maxiter": _ROUNDS_MAX})  # fmt: skip
     model, of_kinds, of_classes = numpy.split(found.x.round(6), [len(STATES), own])
-    return StageNames(packets, FLOOR, model, of_kinds, of_classes)
+    return StageNames(packets, floor, model, of_kinds, of_classes)

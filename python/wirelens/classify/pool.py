@@ -131,6 +131,7 @@ class Pool:
     ) -> None:
         self.dataset, self.recipe, self.matrix, self.plan = dataset, recipe, matrix, plan
         self.settings, self.work, self.progress = settings, work, progress
+        self._flows = flows_hash(dataset)
         path = settings.known_ports
         self._known = {} if path is None else read_known_ports(path, dataset.classes)
         self._waiting_us = {
@@ -205,6 +206,7 @@ class Pool:
         told = {
             "version": _VERSION,
             "data": self.dataset.fingerprint,
+            "flows": self._flows,
             "classes": self.dataset.classes,
             "plan": _plan_hash(self.plan),
             "family": kind.name,
@@ -394,6 +396,19 @@ def sorted_ports(known: KnownPorts) -> list[tuple[tuple[int, int], list[float]]]
 def _details(kind: Family) -> dict[str, str]:
     """What the input and the output of an ONNX file are called."""
     return dict(ONNX_NAMES) if kind.suffix == ".onnx" else {}
+
+
+def flows_hash(dataset: Dataset) -> str:
+    """Flows in their order, which scores that are kept have, and which of them are of one family,
+    by which some models weigh them. The fingerprint depends on neither.
+    """
+    places: dict[Any, int] = {}
+    families = [places.setdefault(name, len(places)) for name in dataset.families.tolist()]
+    flows = zip(dataset.keys, dataset.first_ns, dataset.labels.tolist(), families, strict=True)
+    digest = hashlib.sha256()
+    for flow in flows:
+        digest.update(repr(flow).encode())
+    return digest.hexdigest()
 
 
 def _plan_hash(plan: Plan) -> str:

@@ -2,6 +2,8 @@
 
 import argparse
 import functools
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from wirelens.classify.dataset import (
@@ -13,7 +15,13 @@ from wirelens.classify.dataset import (
     testbed_source,
     together,
 )
-from wirelens.classify.labels import class_name, read_families, read_labels, read_table
+from wirelens.classify.labels import (
+    CaptureNames,
+    class_name,
+    read_families,
+    read_labels,
+    read_table,
+)
 from wirelens.errors import OptionError
 
 
@@ -28,6 +36,7 @@ def source_of(asked: argparse.Namespace) -> Source:
             "labelled flows: wanted: -r CAPTURES with --flows or --labels-by-mac TABLE, or "
             "--folders DIR, or --testbed DIR; the last alone or with one of the others"
         )
+    _check_columns(asked, has_table, has_folders)
     parts = []
     if has_table or has_folders:
         parts.append(_captures_source(asked))
@@ -35,6 +44,18 @@ def source_of(asked: argparse.Namespace) -> Source:
         parts.append(testbed_source(asked.testbed))
     source = together(*parts) if len(parts) > 1 else parts[0]
     return source if asked.classes is None else renamed(source, _read_classes(asked.classes))
+
+
+def _check_columns(asked: argparse.Namespace, has_table: bool, has_folders: bool) -> None:
+    """Refuses names of columns, and a manifest, that nothing would read."""
+    if asked.manifest is not None and not (has_table or has_folders):
+        raise OptionError("--manifest: each run of --testbed is a family by itself; leave it out")
+    if asked.family is not None and asked.manifest is None and not has_table:
+        raise OptionError(
+            "--family: a column of --flows or --manifest, and neither is given; leave it out"
+        )
+    if asked.label != "label" and not has_table:
+        raise OptionError("--label: a column of --flows, which is not given; leave it out")
 
 
 def _tables(asked: argparse.Namespace) -> list[Path]:
@@ -65,6 +86,33 @@ def _captures_source(asked: argparse.Namespace) -> Source:
                 f"{labels.path}: rows without mac; wanted: a hardware address in each"
             )
         source = Source(captures_of(asked.read), labels, [])
-    named = read_families(asked.manifest, asked.family or "family") if asked.manifest else None
-    families = capture_families(source.captures, named)
-    return Source(source.captures, source.labels, families)
+    if asked.manifest is None:
+        return replace(source, families=capture_families(source.captures, None))
+    families, warned = _listed_families(asked, source.captures)
+    return replace(source, families=families, warnings=tuple(warned))
+
+
+def _listed_families(
+    asked: argparse.Namespace, captures: Sequence[Path]
+) -> tuple[list[str], list[str]]:
+    """Families by the manifest, and what it leaves out.
+
+    Raises
+    ------
+    OptionError
+        If it lists none of the captures: what was made together would be on several sides.
+    """
+    named, names = read_families(asked.manifest, asked.family or "family"), CaptureNames(captures)
+    listed = {names.find(name) for name in named}
+    left = [str(path) for at, path in enumerate(captures) if at not in listed]
+    if len(left) == len(captures):
+        example = next(iter(named), "no rows")
+        raise OptionError(
+            f"{asked.manifest}: it lists none of {len(captures)} captures, such as {left[0]}; its "
+            f"column file has {example}; wanted: ends of their paths"
+        )
+    families = capture_families(captures, named)
+    if not left:
+        return families, []
+    seen = f"{len(left)} of {len(captures)} captures are not in {asked.manifest}, such as {left[0]}"
+    return families, [f"{seen}: each is a family by itself"]

@@ -150,6 +150,13 @@ def read_flows(request: Request, progress: Progress) -> Dataset:
     return dataset
 
 
+def fitted(request: Request, dataset: Dataset) -> Request:
+    """The same with what depends on the number of classes."""
+    if request.memory is None:
+        return request
+    return replace(request, memory=request.memory.of(len(dataset.classes)))
+
+
 def choose(
     request: Request, dataset: Dataset, plan: Plan, told: str, progress: Progress
 ) -> Outcome:

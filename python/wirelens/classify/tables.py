@@ -7,11 +7,12 @@ from wirelens import _wirelens
 from wirelens.found import readable_captures
 from wirelens.questions import Duration, Source, _duration, _inputs
 from wirelens.results import warn_of
+from wirelens.views import rows_of
 
 if TYPE_CHECKING:
     from wirelens._wirelens import FeatureOptions, FirstOptions, InputOptions, Reader, RowBatches
 
-__all__ = ["CaptureTable", "HeaderFields", "matrix", "read_captures"]
+__all__ = ["CaptureTable", "HeaderFields", "read_captures"]
 
 
 class HeaderFields:
@@ -103,7 +104,7 @@ class CaptureTable:
             If a name is none of the features'.
         """
         names = list(columns)
-        return matrix(self._rows.bits(names), "b", 1, len(names))
+        return rows_of(self._rows.bits(names), "b", len(names))
 
 
 def read_captures(
@@ -134,11 +135,3 @@ def read_captures(
     collected = reader.collect()
     warn_of(reader, stacklevel=4)
     return collected, found, reader.counts or {}, reader.summary or ""
-
-
-def matrix(memory: bytes, code: Any, size_bytes: int, columns: int) -> "memoryview[Any]":
-    """Values end to end as rows and columns."""
-    view = memoryview(memory)
-    # A view of nothing cannot be given two dimensions.
-    shape = [len(memory) // size_bytes // max(columns, 1), columns]
-    return view.cast(code, shape) if memory else view.cast(code)

@@ -12,7 +12,7 @@ from wirelens.classify.dataset import Dataset
 from wirelens.classify.operate import Rule
 from wirelens.classify.place import pareto_front
 from wirelens.classify.pool import PORT_TABLE
-from wirelens.classify.steps import Outcome, Request, choose, plan_of, read_flows
+from wirelens.classify.steps import Outcome, Request, choose, fitted, plan_of, read_flows
 from wirelens.errors import InternalError
 from wirelens.learn.metrics import Array, confusion, macro_f1, weighted_f1
 from wirelens.learn.progress import Progress
@@ -27,6 +27,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     artifact.check_free(request.output, request.force)
     written.check(request.output, request.work_folder, request.report, request.plots)
     dataset = read_flows(request, progress)
+    request = fitted(request, dataset)
     plan, told = plan_of(request, dataset, progress)
     progress.tell(told)
     outcome = choose(request, dataset, plan, told, progress)

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from wirelens import _wirelens
-from wirelens.classify.tables import CaptureTable, HeaderFields, matrix, read_captures
+from wirelens.classify.tables import CaptureTable, HeaderFields, read_captures
 from wirelens.questions import Duration, Source
 from wirelens.trees import HeaderBits
+from wirelens.views import rows_of
 
 if TYPE_CHECKING:
     from wirelens._wirelens import RowBatches, WindowRows
@@ -152,7 +153,7 @@ class WindowTable(CaptureTable):
     @property
     def numbers(self) -> "memoryview[float]":
         """The numbers, rows × names, 64-bit floating point."""
-        return matrix(self._rows.numbers(), "d", 8, len(self.features.numbers))
+        return rows_of(self._rows.numbers(), "d", len(self.features.numbers))
 
     @property
     def records(self) -> bytes:

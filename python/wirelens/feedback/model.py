@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wirelens.errors import ModelError
-from wirelens.sealed import files_of, identity
+from wirelens.sealed import identity_of
 from wirelens.shipped import model_folder
 
 _CASCADE_FILE = "cascade.json"
@@ -54,9 +54,8 @@ def read_needs(model: str) -> ModelNeeds:
         if head.get("kind") == "windows":
             raise ModelError(f"{folder}: a model of windows; wanted: one of flows")
         declared = [_declared(folder, stage) for stage in head["stages"]]
-        others = [(name, (folder / name).read_bytes()) for name in files_of(head)]
         return ModelNeeds(
-            identity=identity(head["name"], [(_CASCADE_FILE, text), *others]),
+            identity=identity_of(text, head, lambda name: (folder / name).read_bytes()),
             packets=max(int(stage["packets"]) for stage in head["stages"]),
             payload_bytes=max(int(one["payload_bytes"]) for one in declared),
             reads_names="names" in head,

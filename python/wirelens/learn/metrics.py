@@ -21,6 +21,13 @@ def confusion(truth: Array, predicted: Array, class_count: int) -> Array:
     return counts.reshape(class_count, class_count)
 
 
+def floor_for(class_count: int, most: float) -> float:
+    """The least probability of a class: `most`, or less with so many classes that these floors
+    would leave a model no more than half of the probability.
+    """
+    return min(most, 0.5 / class_count)
+
+
 def class_f1(counts: Array) -> Array:
     """F1 of each class of a confusion; 0 of a class that is nowhere."""
     right = numpy.diagonal(counts, axis1=-2, axis2=-1)

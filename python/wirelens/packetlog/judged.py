@@ -11,6 +11,7 @@ from wirelens.errors import OptionError
 from wirelens.found import readable_captures
 from wirelens.questions import Path, Source, _inputs
 from wirelens.results import warn_of
+from wirelens.views import rows_of
 
 if TYPE_CHECKING:
     from wirelens._wirelens import Batch
@@ -64,10 +65,7 @@ class PacketModel:
                 f"values: of format {given.format!r}; wanted: 32-bit floats, 'f', or their bytes; "
                 "convert them, such as with .astype('float32') of NumPy"
             )
-        scores = memoryview(self._forests.score(given.tobytes(), by_flow))
-        # A view of no rows cannot be given two dimensions.
-        shape = [len(scores) // 8 // len(self.classes), len(self.classes)]
-        return scores.cast("d", shape) if len(scores) else scores.cast("d")
+        return rows_of(self._forests.score(given.tobytes(), by_flow), "d", len(self.classes))
 
 
 class JudgedBatch:

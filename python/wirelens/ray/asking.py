@@ -16,7 +16,7 @@ from wirelens.ray.parts import Folder, Rows
 from wirelens.ray.planning import Division
 from wirelens.ray.running import Cluster, Progress
 from wirelens.ray.sets import CaptureSet, Paths, sets_of
-from wirelens.ray.tasks import Report, Task, model_id
+from wirelens.ray.tasks import Report, Task, key_id, model_id
 from wirelens.shipped import is_name
 
 _RETRIES = 3
@@ -59,7 +59,7 @@ def ask(
             raise OptionError("egress: of one sensor; ask about each sensor for itself")
         sets = [sets[0].with_egress(asked["egress"])]
     shareable = planning.has_shares(question, sets[0], asked)
-    asked_model = model_id(asked.get("model"))
+    asked_model, asked_key = model_id(asked.get("model")), key_id(asked.get("hash_names"))
     output = own.get("output")
     folder = Folder(
         None if output is None else Path(output),
@@ -86,12 +86,13 @@ def ask(
             shares=own.get("shares") or folder.kept("shares"),
             threads=own.get("threads"),
         )
-        folder.begin(_about(question, asked, sets, asked_model), _chosen(asked, division))
+        about = _about(question, asked, sets, asked_model, asked_key)
+        folder.begin(about, _chosen(asked, division))
         if question == "top" and by_capture:
             reports = _totals(asked, sets, division, folder, cluster)
         else:
             planned = planning.tasks_of(question, asked, sets, division, folder)
-            tasks = [replace(task, model_id=asked_model) for task in planned]
+            tasks = [replace(task, model_id=asked_model, key_id=asked_key) for task in planned]
             reports = _run(tasks, cluster)
         return Rows(folder.path, reports, [line for one in sets for line in one.refused])
 
@@ -109,7 +110,11 @@ def _make_absolute(asked: dict[str, Any]) -> None:
 
 
 def _about(
-    question: str, asked: Mapping[str, Any], sets: list[CaptureSet], asked_model: str | None
+    question: str,
+    asked: Mapping[str, Any],
+    sets: list[CaptureSet],
+    asked_model: str | None,
+    asked_key: str | None = None,
 ) -> dict[str, Any]:
     """What has to be the same where a run is resumed."""
     arguments = {name: value for name, value in asked.items() if name != "seed"}
@@ -130,6 +135,8 @@ def _about(
         about["names of captures"] = named
     if asked_model is not None:
         about["model"] = asked_model
+    if asked_key is not None:
+        about["key of names"] = asked_key
     return about
 
 

@@ -4,6 +4,8 @@ A task may run twice, after its worker was lost: it writes the same rows to the 
 its name only when it is complete.
 """
 
+import hashlib
+import hmac
 import json
 import os
 import resource
@@ -27,7 +29,7 @@ from wirelens.errors import (
 from wirelens.questions import Source
 from wirelens.ray.sets import CaptureSet
 from wirelens.results import Stream
-from wirelens.sealed import files_of, identity
+from wirelens.sealed import identity, identity_of
 from wirelens.shipped import is_name
 from wirelens.written import data
 
@@ -51,6 +53,8 @@ class Task:
     version: str
     model_id: str | None = None
     """Of a model in a folder; one that ships is that of the version."""
+    key_id: str | None = None
+    """Of the key in the file of `hash_names`."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,8 @@ def run(task: Task) -> Report:
         If captures vanish or change before all rows are written: then there are none.
     ModelError
         If the model is another one than when the run was planned.
+    OptionError
+        If the key of `hash_names` is another one.
     """
     if task.version != _wirelens.__version__:
         raise OptionError(
@@ -111,6 +117,7 @@ def run(task: Task) -> Report:
     begun = time.monotonic()
     task.captures.check()
     _check_model(task)
+    _check_key(task)
     part = Path(task.part)
     part.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -122,7 +129,8 @@ def run(task: Task) -> Report:
     try:
         task.captures.check()
         _check_model(task)
-    except (OSError, ModelError):
+        _check_key(task)
+    except (OSError, WirelensError):
         part.unlink(missing_ok=True)
         raise
     report = Report(
@@ -156,12 +164,31 @@ def model_id(model: str | os.PathLike[str] | None) -> str | None:
     folder = Path(model)
     head = _content(folder, _MODEL_FILE)
     try:
-        cascade = json.loads(head)
-        name, files = str(cascade["name"]), [str(file) for file in files_of(cascade)]
+        return identity_of(head, json.loads(head), lambda file: _content(folder, file))
+    except ModelError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError):
-        name, files = folder.name, []
-    others = [(file, _content(folder, file)) for file in files]
-    return identity(name, [(_MODEL_FILE, head), *others])
+        return identity(folder.name, [(_MODEL_FILE, head)])
+
+
+def key_id(path: str | os.PathLike[str] | None) -> str | None:
+    """What a key of pseudonyms is known by, from which it cannot be found; none without a key.
+
+    Raises
+    ------
+    OptionError
+        If the file cannot be read.
+    """
+    if path is None:
+        return None
+    try:
+        key = Path(path).read_bytes()
+    except OSError as error:
+        raise OptionError(
+            f"hash_names: {path}: {error.strerror}; wanted: the key under this path on every "
+            "machine until all rows are there"
+        ) from error
+    return hmac.new(key, b"wirelens.ray", hashlib.sha256).hexdigest()[:12]
 
 
 def _content(folder: Path, file: str) -> bytes:
@@ -184,6 +211,18 @@ def _check_model(task: Task) -> None:
         raise ModelError(
             f"{model}: another model than when the run began; wanted: the same for all tasks, on "
             "every machine; run again with another output, or with overwrite=True"
+        )
+
+
+def _check_key(task: Task) -> None:
+    """Refuses a key that is no longer that of the plan: a name would have two pseudonyms."""
+    if task.key_id is None:
+        return
+    path = task.arguments["hash_names"]
+    if key_id(path) != task.key_id:
+        raise OptionError(
+            f"hash_names: {path}: another key than when the run began; wanted: the same for all "
+            "tasks, on every machine; run again with another output, or with overwrite=True"
         )
 
 

@@ -14,6 +14,10 @@ const WAITING_MAX: usize = 200_000;
 /// Clocks of sensors may differ by so much, in nanoseconds.
 const SKEW_NS: i64 = 2_000_000_000;
 
+/// Bytes of the texts by which flows are joined, at most: flows that wait are bounded by their
+/// number, and a Community ID has 30 bytes, an address 45.
+const TEXT_LEN_MAX: usize = 64;
+
 /// The table of joined flows.
 pub const JOINED_SCHEMA: Schema = &[
     Field::new("community_id", Kind::Text, "Community ID v1, seed 0."),
@@ -82,6 +86,8 @@ pub(super) struct Joins {
     groups: HashMap<String, Vec<Group>>,
     /// In the order in which they came: when, which, and its number.
     order: VecDeque<(Duration, String, u64)>,
+    /// Of these the ones that are part of an older one by now.
+    merged_count: usize,
     wait: Duration,
     number: u64,
     table: Arc<Table>,
@@ -107,7 +113,8 @@ impl Joins {
             *at = place(name)?;
         }
         let (groups, order, table) = (HashMap::new(), VecDeque::new(), add());
-        Some(Self { places, groups, order, wait, number: 0, table, evicted: 0 })
+        let (merged_count, number, evicted) = (0, 0, 0);
+        Some(Self { places, groups, order, merged_count, wait, number, table, evicted })
     }
 
     /// Takes in rows of flows, the sensor in front.
@@ -116,8 +123,7 @@ impl Joins {
             self.take_row(rows, row, now);
         }
         while self.order.len() > WAITING_MAX {
-            self.evicted += 1;
-            self.decide_oldest();
+            self.evicted += u64::from(self.decide_oldest());
         }
     }
 
@@ -130,35 +136,44 @@ impl Joins {
         else {
             return;
         };
+        let [src_ip, src_port, dst_ip, dst_port] = ends;
+        // Such texts are a stranger's.
+        if [Some(id), protocol.text(), src_ip.text(), dst_ip.text()]
+            .into_iter()
+            .flatten()
+            .any(|text| text.len() > TEXT_LEN_MAX)
+        {
+            return;
+        }
         let sum = |one: &Cell<'_>, other: &Cell<'_>| whole(one).saturating_add(whole(other));
-        let sensor = text(&cell(rows, 0, row));
+        let port = |cell: &Cell<'_>| u16::try_from(whole(cell)).unwrap_or(0);
         let seen = Seen {
             first_ns,
             packets: sum(src_packets, dst_packets),
             bytes: sum(src_bytes, dst_bytes),
-            sensor,
+            sensor: text(&cell(rows, 0, row)),
         };
-        let groups = self.groups.entry(id.into()).or_default();
-        let meets = |group: &&mut Group| {
-            first_ns <= group.last_ns.saturating_add(SKEW_NS)
-                && last_ns.saturating_add(SKEW_NS) >= group.first_ns
-        };
-        if let Some(group) = groups.iter_mut().find(meets) {
-            group.add(seen, last_ns);
-            return;
-        }
-        let [src_ip, src_port, dst_ip, dst_port] = ends;
-        let port = |cell: &Cell<'_>| u16::try_from(whole(cell)).unwrap_or(0);
-        self.number += 1;
-        groups.push(Group {
-            number: self.number,
+        let mut group = Group {
+            number: self.number + 1,
             first_ns,
             last_ns,
             protocol: text(protocol),
             ends: [(text(src_ip), port(src_port)), (text(dst_ip), port(dst_port))],
             seen: vec![seen],
-        });
-        self.order.push_back((now, id.into(), self.number));
+        };
+        let groups = self.groups.entry(id.into()).or_default();
+        // Several, where a sensor cut the flow and this one saw all of it.
+        let met: Vec<Group> = groups.extract_if(.., |other| group.meets(other)).collect();
+        let Some(oldest) = met.iter().map(|other| other.number).min() else {
+            self.number = group.number;
+            self.order.push_back((now, id.into(), group.number));
+            groups.push(group);
+            return;
+        };
+        self.merged_count += met.len() - 1;
+        met.into_iter().for_each(|other| group.add(other));
+        group.number = oldest;
+        groups.push(group);
     }
 
     /// Decides flows that have waited long enough.
@@ -178,23 +193,31 @@ impl Joins {
 
     /// Flows that wait.
     pub(super) fn waiting(&self) -> u64 {
-        self.order.len() as u64
+        (self.order.len() - self.merged_count) as u64
     }
 
-    fn decide_oldest(&mut self) {
-        let Some((_, id, number)) = self.order.pop_front() else { return };
-        let Some(groups) = self.groups.get_mut(&id) else { return };
-        let place = groups.iter().position(|group| group.number == number);
-        let group = place.map(|place| groups.swap_remove(place));
-        if groups.is_empty() {
+    /// Whether the oldest was still one of its own.
+    fn decide_oldest(&mut self) -> bool {
+        let Some((_, id, number)) = self.order.pop_front() else { return false };
+        let groups = self.groups.get_mut(&id);
+        let group = groups.and_then(|groups| {
+            let place = groups.iter().position(|group| group.number == number)?;
+            Some(groups.swap_remove(place))
+        });
+        let Some(group) = group else {
+            self.merged_count -= 1;
+            return false;
+        };
+        if self.groups.get(&id).is_some_and(Vec::is_empty) {
             self.groups.remove(&id);
         }
-        if let Some(group) = group.filter(|group| group.seen.len() > 1) {
+        if group.seen.len() > 1 {
             let mut row = Columns::new(JOINED_SCHEMA);
             if group.push(&id, &mut row).is_ok() {
                 self.table.push(&row);
             }
         }
+        true
     }
 }
 
@@ -204,17 +227,29 @@ fn whole(cell: &Cell<'_>) -> u64 {
 }
 
 impl Group {
-    /// One more row; several of one sensor, as where it cut the flow, are added up.
-    fn add(&mut self, seen: Seen, last_ns: i64) {
-        (self.first_ns, self.last_ns) =
-            (self.first_ns.min(seen.first_ns), self.last_ns.max(last_ns));
-        match self.seen.iter_mut().find(|before| before.sensor == seen.sensor) {
-            Some(before) => {
-                before.first_ns = before.first_ns.min(seen.first_ns);
-                before.packets = before.packets.saturating_add(seen.packets);
-                before.bytes = before.bytes.saturating_add(seen.bytes);
+    /// Whether the times of both overlap, as far as clocks agree.
+    const fn meets(&self, other: &Self) -> bool {
+        self.first_ns <= other.last_ns.saturating_add(SKEW_NS)
+            && self.last_ns.saturating_add(SKEW_NS) >= other.first_ns
+    }
+
+    /// What else was seen of the flow; rows of one sensor, as where it cut the flow, are added up.
+    /// Who began it is as the earliest packet has it.
+    fn add(&mut self, other: Self) {
+        if other.first_ns <= self.first_ns {
+            (self.first_ns, self.ends, self.protocol) =
+                (other.first_ns, other.ends, other.protocol);
+        }
+        self.last_ns = self.last_ns.max(other.last_ns);
+        for seen in other.seen {
+            match self.seen.iter_mut().find(|before| before.sensor == seen.sensor) {
+                Some(before) => {
+                    before.first_ns = before.first_ns.min(seen.first_ns);
+                    before.packets = before.packets.saturating_add(seen.packets);
+                    before.bytes = before.bytes.saturating_add(seen.bytes);
+                }
+                None => self.seen.push(seen),
             }
-            None => self.seen.push(seen),
         }
     }
 
@@ -337,6 +372,85 @@ mod tests {
         joins.take(&flow("c", "1:x", 10..20, 5), second(61));
         joins.end();
         assert_eq!((joined(&store), joins.waiting(), joins.groups.len()), (wanted, 0, 0));
+    }
+
+    /// The same flow as its other sensor has it: who began it was not seen there.
+    fn turned(rows: &Columns) -> Columns {
+        let mut turned = Columns::new(FLOWS);
+        let at = |place| cell(rows, place, 0);
+        let name = |place| at(place).text().unwrap_or_default().to_owned();
+        let names: Vec<String> = (0..7).map(name).collect();
+        let number = |place| whole(&at(place));
+        let time = |place| at(place).time().unwrap();
+        turned
+            .push_row(&[
+                Value::Str(&names[0]),
+                Value::Str(&names[1]),
+                Value::Str(&names[2]),
+                Value::Str(&names[5]),
+                Value::U16(443),
+                Value::Str(&names[3]),
+                Value::U16(1000),
+                Value::TimestampNs(time(7)),
+                Value::TimestampNs(time(8)),
+                Value::U64(number(10)),
+                Value::U64(number(9)),
+                Value::U64(number(12)),
+                Value::U64(number(11)),
+            ])
+            .unwrap();
+        turned
+    }
+
+    #[test]
+    fn who_began_a_flow_is_as_the_earliest_packet_has_it_in_any_order() {
+        for is_turned_first in [true, false] {
+            let store = Store::new();
+            let mut joins = joins(&store);
+            let mut rows =
+                [turned(&flow("late", "1:x", 12..20, 5)), flow("early", "1:x", 10..20, 9)];
+            if !is_turned_first {
+                rows.reverse();
+            }
+            rows.iter().for_each(|rows| joins.take(rows, Duration::ZERO));
+            joins.end();
+            let view = store.find("joined").unwrap().view();
+            let rows = view.final_rows()[0];
+            let seen = [2, 4].map(|place| text(&cell(rows, place, 0)));
+            let ports = [3, 5].map(|place| whole(&cell(rows, place, 0)));
+            assert_eq!((seen, ports), (["10.0.0.1", "10.0.0.2"].map(String::from), [1000, 443]));
+        }
+    }
+
+    #[test]
+    fn a_flow_that_one_sensor_cut_is_one_in_any_order() {
+        let parts = [
+            flow("cuts", "1:x", 0..10, 3),
+            flow("cuts", "1:x", 20..30, 4),
+            flow("whole", "1:x", 0..30, 7),
+        ];
+        for order in [[0, 1, 2], [0, 2, 1], [2, 0, 1], [1, 2, 0], [2, 1, 0], [1, 0, 2]] {
+            let store = Store::new();
+            let (mut joins, second) = (joins(&store), Duration::from_secs);
+            for (at, part) in (0..).zip(order) {
+                joins.take(&parts[part], second(at));
+            }
+            assert_eq!(joins.waiting(), 1, "{order:?}");
+            joins.look(second(60));
+            let wanted = vec![(String::from("1:x"), String::from("cuts, whole"), 14, 14)];
+            assert_eq!(joined(&store), wanted, "{order:?}");
+            joins.end();
+            assert_eq!((joined(&store).len(), joins.waiting(), joins.groups.len()), (1, 0, 0));
+            assert_eq!((joins.evicted, joins.merged_count), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_text_that_no_flow_has_does_not_wait() {
+        let store = Store::new();
+        let mut joins = joins(&store);
+        joins.take(&flow("a", &"1:x".repeat(30), 0..1, 1), Duration::ZERO);
+        assert_eq!((joins.waiting(), joins.groups.len()), (0, 0));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_nats::jetstream::Message as StreamMessage;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
 use async_nats::jetstream::consumer::{DeliverPolicy, ReplayPolicy};
-use async_nats::jetstream::context::ContextBuilder;
+use async_nats::jetstream::context::{ContextBuilder, RequestErrorKind};
 use async_nats::jetstream::response::Response;
 use async_nats::{Client, Message, Subscriber, datetime};
 use engine::columns::Columns;
@@ -57,8 +57,31 @@ pub(super) struct Receiver {
     /// Tables and columns of which it was said that they are left out.
     left_out: BTreeSet<String>,
     open: Option<Open>,
-    /// Of the stream, the last message that was read.
+    stream: ReadStream,
+}
+
+/// The stream that is read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct ReadStream {
+    /// When the broker made it, in its words; nothing where it was not asked yet.
+    created: Option<String>,
+    /// The last message that was read.
     sequence: u64,
+}
+
+impl ReadStream {
+    /// Whether the broker's info is of another one: its messages count from 1, and what reads on
+    /// behind the last one would wait for as many as there were, or leave out what came in between.
+    fn is_other(&self, info: &Json) -> bool {
+        let last = info.pointer("/state/last_seq").and_then(Json::as_u64);
+        let is_made_later = self.created.as_deref().zip(created(info));
+        is_made_later.is_some_and(|(before, now)| before != now)
+            || last.is_some_and(|last| last < self.sequence)
+    }
+}
+
+fn created(info: &Json) -> Option<&str> {
+    info.get("created")?.as_str()
 }
 
 /// A connection, over which metrics come.
@@ -75,8 +98,8 @@ impl Receiver {
         store: Arc<Store>,
         tally: Arc<CentralTally>,
     ) -> Self {
-        let left_out = BTreeSet::new();
-        Self { options, tables, sensors, joins, store, tally, left_out, open: None, sequence: 0 }
+        let (left_out, open, stream) = (BTreeSet::new(), None, ReadStream::default());
+        Self { options, tables, sensors, joins, store, tally, left_out, open, stream }
     }
 
     fn now(&self) -> Duration {
@@ -176,15 +199,19 @@ impl Receiver {
                 },
                 _ = look.tick() => self.look(),
                 _ = look_at_stream.tick() => if self.is_other_stream(client).await {
-                    self.tally.tell("nats: the stream is another one; it is read from its start");
-                    (rows, self.sequence) = (None, 0);
+                    rows = None;
                 },
             }
         }
     }
 
     /// The rows of all sensors in the stream's order, from a time on.
-    async fn rows(&self, client: &Client, since_ns: i64) -> Result<Ordered, String> {
+    async fn rows(&mut self, client: &Client, since_ns: i64) -> Result<Ordered, String> {
+        // First: one that is made later is another one then.
+        if let Some(info) = self.stream_info(client).await? {
+            self.note_other(&info);
+            self.stream.created = created(&info).map(str::to_owned);
+        }
         let prefix = &self.options.prefix;
         let name = stream_name(prefix);
         let context = ContextBuilder::new().timeout(ANSWER_WITHIN).build(client.clone());
@@ -210,21 +237,44 @@ impl Receiver {
         consumer.messages().await.map_err(|error| none(error.to_string()))
     }
 
-    /// Whether the stream was deleted and made again: its messages count from 1 then, and what
-    /// reads on behind the last one would wait for as many as there were.
-    async fn is_other_stream(&self, client: &Client) -> bool {
+    /// Whether the stream was deleted and made again.
+    async fn is_other_stream(&mut self, client: &Client) -> bool {
+        let Ok(Some(info)) = self.stream_info(client).await else { return false };
+        let is_other = self.note_other(&info);
+        if self.stream.created.is_none() {
+            self.stream.created = created(&info).map(str::to_owned);
+        }
+        is_other
+    }
+
+    /// Reports a stream that is another one, and forgets how far the one before was read.
+    fn note_other(&mut self, info: &Json) -> bool {
+        let is_other = self.stream.is_other(info);
+        if is_other {
+            self.tally.tell("nats: the stream is another one; it is read from its start");
+            self.stream = ReadStream::default();
+        }
+        is_other
+    }
+
+    /// What the broker says of the stream; nothing where it has none.
+    async fn stream_info(&self, client: &Client) -> Result<Option<Json>, String> {
         let context = ContextBuilder::new().timeout(ANSWER_WITHIN).build(client.clone());
         let name = stream_name(&self.options.prefix);
         // The library does not limit how long a question waits to be sent, as to a broker that is
         // away, and the end of the run would wait with it.
-        let answer = timeout(ANSWER_WITHIN, stream::info(&context, &name)).await;
-        let Ok(Ok(Response::Ok(info))) = answer else { return false };
-        let last = info.pointer("/state/last_seq").and_then(Json::as_u64);
-        last.is_some_and(|last| last < self.sequence)
+        let unanswered = || Err(String::from("the broker does not answer about its stream"));
+        match timeout(ANSWER_WITHIN, stream::info(&context, &name)).await {
+            Ok(Ok(Response::Ok(info))) => Ok(Some(info)),
+            Ok(Err(error)) if error.kind() == RequestErrorKind::TimedOut => unanswered(),
+            Err(_) => unanswered(),
+            Ok(_) => Ok(None),
+        }
     }
 
     fn take_rows(&mut self, message: &StreamMessage) {
-        self.sequence = message.info().map_or(self.sequence, |info| info.stream_sequence);
+        let before = self.stream.sequence;
+        self.stream.sequence = message.info().map_or(before, |info| info.stream_sequence);
         if let Err(fault) = self.attempt(message) {
             self.tally.note_fault(fault);
         }
@@ -317,5 +367,30 @@ fn latest_ns(rows: &Columns) -> Option<i64> {
 fn put_time(store: &Store, ns: i64, realtime_ns: fn() -> i64) {
     if ns <= realtime_ns().saturating_add(AHEAD_MAX_NS) {
         store.put_time(ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_stream_that_was_made_again_is_seen_by_its_time_or_its_count() {
+        let info =
+            |created: &str, last: u64| json!({"created": created, "state": {"last_seq": last}});
+        let read =
+            ReadStream { created: Some(String::from("2026-11-30T06:00:00.1Z")), sequence: 9 };
+        assert!(!read.is_other(&info("2026-11-30T06:00:00.1Z", 9)));
+        // Purged, it counts on.
+        assert!(!read.is_other(&info("2026-11-30T06:00:00.1Z", 12)));
+        // More came since than were read before.
+        assert!(read.is_other(&info("2026-11-30T06:00:05Z", 12)));
+        assert!(read.is_other(&info("2026-11-30T06:00:00.1Z", 8)));
+        let unasked = ReadStream { created: None, sequence: 9 };
+        assert!(!unasked.is_other(&info("2026-11-30T06:00:05Z", 12)));
+        assert!(unasked.is_other(&info("2026-11-30T06:00:05Z", 8)));
+        assert!(!read.is_other(&json!({})));
     }
 }

@@ -15,8 +15,8 @@ use crate::message::{LEN_MAX, ROWS_MAX, token};
 pub(super) const SENSOR: Field =
     Field::new("sensor", Kind::Text, "Sensor that published the row, as it names itself.");
 
-/// Characters of names in headers at most.
-const NAME_LEN_MAX: usize = 128;
+/// Bytes of names in headers, and in metrics, at most.
+pub(super) const NAME_LEN_MAX: usize = 128;
 
 /// What a message says of its rows.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use store::Table;
 
 use super::progress::Progress;
-use super::rows::{Head, SENSOR};
+use super::rows::{Head, NAME_LEN_MAX, SENSOR};
 use crate::VERSION;
 
 /// Sensors that are known at a time.
@@ -123,7 +123,10 @@ impl Metrics {
         if json.get("version")?.as_u64()? != u64::from(VERSION) {
             return None;
         }
-        let text = |name: &str| json.get(name)?.as_str().map(str::to_owned);
+        let text = |name: &str| {
+            let text = json.get(name)?.as_str()?;
+            (text.len() <= NAME_LEN_MAX).then(|| text.to_owned())
+        };
         let mut metrics = Self { time_ns: json.get("time_ns")?.as_i64(), ..Self::default() };
         for count in json.get("counts")?.as_array()? {
             let value = count.get("value").and_then(Json::as_f64).unwrap_or(0.0);
@@ -385,6 +388,12 @@ mod tests {
         for text in ["", "{}", "[]", "{\"version\":2}", "{\"version\":1,\"time_ns\":1}"] {
             assert_eq!(Metrics::read(text.as_bytes()), None, "{text}");
         }
+        let of_run = |run: &str| {
+            let text =
+                format!(r#"{{"version":1,"sensor":"a","run":"{run}","time_ns":5,"counts":[]}}"#);
+            Metrics::read(text.as_bytes()).is_some()
+        };
+        assert!(of_run(&"1".repeat(NAME_LEN_MAX)) && !of_run(&"1".repeat(NAME_LEN_MAX + 1)));
     }
 
     #[test]

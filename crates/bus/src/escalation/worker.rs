@@ -1,6 +1,7 @@
 //! A worker: rows of any number of sensors, scored by as many threads as it is given.
 
 use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -21,6 +22,7 @@ use super::waiting::{BatchOptions, Job, Jobs, WAITING_MAX};
 use super::{PARTITION_COUNT, subject};
 use crate::link::{Link, LinkEvent, OpenError, connect, wait_before};
 use crate::message::token;
+use crate::status::LinkStatus;
 use crate::{BusError, runtime};
 
 /// How often it is looked whether the worker is to end.
@@ -167,7 +169,8 @@ pub struct Worker {
     options: WorkerOptions,
     tally: WorkerTally,
     jobs: Jobs,
-    is_connected: Arc<AtomicBool>,
+    /// Each attempt to connect again fails by itself, and is reported once.
+    status: Arc<LinkStatus>,
 }
 
 impl Worker {
@@ -176,14 +179,15 @@ impl Worker {
     pub fn new(options: WorkerOptions) -> Self {
         let (tally, jobs) =
             (WorkerTally::default(), Jobs::new(options.batch, options.thread_count));
-        Self { options, tally, jobs, is_connected: Arc::default() }
+        let status = Arc::new(LinkStatus::new(options.tell));
+        Self { options, tally, jobs, status }
     }
 
     /// What it has done so far, and what waits.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn metrics(&self) -> Vec<Count> {
-        let (waiting, is_connected) = (self.jobs.len(), self.is_connected.load(Relaxed));
+        let (waiting, is_connected) = (self.jobs.len(), self.status.is_connected());
         let about = "1 while the broker is reached, otherwise 0.";
         let mut counts = self.tally.counts().metrics();
         counts.extend([
@@ -208,7 +212,7 @@ impl Worker {
         let done = thread::scope(|scope| {
             for _ in 0..self.options.thread_count.max(1) {
                 let (to, make) = (to.clone(), &make);
-                scope.spawn(move || self.score(make(), &to));
+                scope.spawn(move || self.score(make, &to));
             }
             let carried = runtime.block_on(self.carry((to, replies), ends));
             self.jobs.end();
@@ -224,15 +228,22 @@ impl Worker {
     }
 
     /// A thread's work.
-    fn score<A: AnswerRows>(&self, mut model: A, to: &Sender<Replies>) {
-        let mut row_time = Duration::ZERO;
+    fn score<A: AnswerRows>(&self, make: &impl Fn() -> A, to: &Sender<Replies>) {
+        let (mut model, mut row_time) = (make(), Duration::ZERO);
         loop {
             let jobs = self.jobs.take(row_time, || self.now());
             if jobs.is_empty() {
                 return;
             }
             let began = self.now();
-            let outcomes = self.answers(&mut model, &jobs);
+            // A thread that is gone would leave a worker that is handed messages and answers none.
+            let asked = catch_unwind(AssertUnwindSafe(|| self.answers(&mut model, &jobs)));
+            let Ok(outcomes) = asked else {
+                jobs.iter().for_each(|_| self.note_failure("it panicked"));
+                // How far it came in what it remembers is not known.
+                model = make();
+                continue;
+            };
             let rows: usize = jobs.iter().map(|job| job.row_count).sum();
             let rows = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
             row_time = self.now().saturating_sub(began) / rows;
@@ -323,18 +334,12 @@ impl Worker {
     }
 
     async fn open(&self) -> Result<(Client, Vec<Subscriber>), OpenError> {
-        let WorkerOptions { link, prefix, model, partitions, name, tell, .. } = &self.options;
-        let (tell, is_connected) = (*tell, Arc::clone(&self.is_connected));
+        let WorkerOptions { link, prefix, model, partitions, name, .. } = &self.options;
+        let status = Arc::clone(&self.status);
         let on_event = move |event| match event {
-            LinkEvent::Connected => {
-                is_connected.store(true, Relaxed);
-                tell("nats: connected");
-            }
-            LinkEvent::Away(why) => {
-                is_connected.store(false, Relaxed);
-                tell(&format!("nats: the broker is away ({why})"));
-            }
-            LinkEvent::Trouble(why) => tell(&format!("nats: {why}")),
+            LinkEvent::Connected => status.note_connected(""),
+            LinkEvent::Away(why) => drop(status.note_away(&why, "")),
+            LinkEvent::Trouble(why) => status.note_trouble(&why),
         };
         let inbox = format!("_INBOX.{}", token(name));
         let client = connect(link, name, &inbox, Arc::new(on_event)).await?;
@@ -363,10 +368,7 @@ impl Worker {
             match self.open().await {
                 Ok(opened) => break opened,
                 Err(OpenError::Refused(error)) => return Err(error),
-                Err(OpenError::Away(why)) if attempt == 1 => {
-                    (self.options.tell)(&format!("nats: the broker is away ({why})"));
-                }
-                Err(OpenError::Away(_)) => {}
+                Err(OpenError::Away(why)) => drop(self.status.note_away(&why, "")),
             }
             sleep(wait_before(attempt)).await;
             attempt += 1;
@@ -493,6 +495,7 @@ mod tests {
             rows: &[RowFields<'_>],
             answers: &mut Vec<RowAnswer>,
         ) -> Result<(), AnswerError> {
+            assert!(rows.iter().all(|row| row.stage != PANICS));
             if rows.iter().any(|row| row.stage == FAILS) {
                 return Err(AnswerError::Failure(String::from("out of memory")));
             }
@@ -508,6 +511,9 @@ mod tests {
 
     /// A stage at which it fails.
     const FAILS: u8 = 9;
+
+    /// One at which it panics.
+    const PANICS: u8 = 8;
 
     fn message(stages: &[u8], time_to_live_ms: u64) -> Vec<u8> {
         let mut bytes =
@@ -581,5 +587,31 @@ mod tests {
         assert_eq!((worker.tally.counts().failed, worker.tally.counts().messages), (3, 0));
         let printed = PRINTED.lock().unwrap();
         assert!(printed.len() == 1 && printed[0].contains("m fails: out of memory"), "{printed:?}");
+    }
+
+    #[test]
+    fn a_model_that_panics_takes_no_thread_with_it() {
+        static PRINTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let worker = worker(|line| PRINTED.lock().unwrap().push(line.to_owned()));
+        let stages = [PANICS, 0, PANICS, 0];
+        for stage in stages {
+            let bytes = message(&[stage], 200);
+            let (row_count, time_to_live) = format::size(&bytes).unwrap();
+            let (reply, came) = (Subject::from(stage.to_string()), Duration::from_millis(100));
+            // As many rows as a batch has, so that each is one.
+            let row_count = row_count * 64;
+            let bytes = bytes.into();
+            assert!(worker.jobs.push(Job { reply, bytes, came, time_to_live, row_count }));
+        }
+        worker.jobs.end();
+        let (to, mut replies) = parcels::channel(stages.len());
+        worker.score(&|| Counting, &to);
+        drop(to);
+        let answered = std::iter::from_fn(|| replies.blocking_recv()).flatten();
+        let answered: Vec<_> = answered.map(|(reply, _)| reply.to_string()).collect();
+        assert_eq!(answered, ["0", "0"]);
+        assert_eq!((worker.tally.counts().failed, worker.tally.counts().messages), (2, 2));
+        let printed = PRINTED.lock().unwrap();
+        assert!(printed.len() == 1 && printed[0].contains("m fails: it panicked"), "{printed:?}");
     }
 }

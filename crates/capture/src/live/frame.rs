@@ -1,5 +1,6 @@
 //! One frame as a ring describes it, and the record that is made of it.
 
+use std::collections::BTreeMap;
 use std::slice::IterMut;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,8 +35,12 @@ pub(crate) enum Origin {
     /// One interface, whose frames begin with this.
     One(LinkType),
     /// All of them, numbered as they appear; the sockets of a group share the numbers.
-    Any(Arc<Mutex<Vec<i32>>>),
+    Any(Arc<Mutex<Numbers>>),
 }
+
+/// Numbers of interfaces by the kernel's index. A machine with containers makes interfaces all the
+/// time: those beyond the last number share it, and take no memory.
+pub(crate) type Numbers = BTreeMap<i32, u16>;
 
 /// Makes records of frames, while there is room.
 pub(crate) struct Taker<'a> {
@@ -127,13 +132,16 @@ fn parts<'a>(area: &'a [u8], frame: &RingFrame) -> Option<(Segmentation, &'a [u8
 }
 
 /// The number of an interface among those that have been seen.
-fn number(seen: &Mutex<Vec<i32>>, interface_index: i32) -> u16 {
+fn number(seen: &Mutex<Numbers>, interface_index: i32) -> u16 {
     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-    let at = seen.iter().position(|known| *known == interface_index).unwrap_or_else(|| {
-        seen.push(interface_index);
-        seen.len() - 1
-    });
-    u16::try_from(at).unwrap_or(u16::MAX)
+    if let Some(number) = seen.get(&interface_index) {
+        return *number;
+    }
+    let number = u16::try_from(seen.len()).unwrap_or(u16::MAX);
+    if number < u16::MAX {
+        seen.insert(interface_index, number);
+    }
+    number
 }
 
 /// Two bytes in the order of this host.
@@ -249,6 +257,16 @@ mod tests {
         };
         assert_eq!(direction(libc::PACKET_OUTGOING), Direction::Outbound);
         assert_eq!(direction(libc::PACKET_OTHERHOST), Direction::Inbound);
+    }
+
+    #[test]
+    fn interfaces_beyond_the_last_number_share_it_and_are_not_remembered() {
+        let seen = Mutex::new(Numbers::default());
+        let last = i32::from(u16::MAX);
+        for index in (0..last + 100).chain(0..last) {
+            assert_eq!(i32::from(number(&seen, index)), index.min(last));
+        }
+        assert_eq!(seen.lock().unwrap().len(), usize::from(u16::MAX));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub use error::LiveError;
 pub use hand_over::{CutFrames, HandOver};
 pub use link::link_type_of;
 pub use options::{BLOCK_COUNT_MIN, Latency, LiveOptions, Passing, STALL_AFTER, STALL_MAX};
-pub use several::LiveSeveral;
+pub use several::{LiveSeveral, ReleasedInterfaces};
 pub use source::LiveSource;
 
 use frame::Origin;

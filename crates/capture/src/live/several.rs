@@ -24,11 +24,37 @@ const STOP_NOTICED_MS: u32 = 100;
 /// Several interfaces as one source. Records tell by `input` and `interface` which one they are of.
 pub struct LiveSeveral {
     members: Vec<Member>,
-    /// The reports of those that were let go.
-    released: Vec<Report>,
+    released: Box<ReleasedInterfaces>,
     tick_ms: u32,
     bytes: Vec<u8>,
     records: Vec<Record>,
+}
+
+/// Why interfaces that were removed ended, kept at most; who reads was informed of each.
+const DAMAGES_MAX: usize = 64;
+
+/// What is left of interfaces whose sockets are closed: those that were let go, and those that were
+/// removed while others are read.
+#[derive(Debug, Default)]
+pub struct ReleasedInterfaces {
+    /// How many there were.
+    pub count: u64,
+    /// The sum of their reports.
+    pub report: Report,
+    /// Why those that ended early did so: the first ones of a long run.
+    pub damages: Vec<Damage>,
+}
+
+impl ReleasedInterfaces {
+    fn add(&mut self, report: &Report) {
+        self.count += 1;
+        let damage = report.damage.clone().filter(|_| self.damages.len() < DAMAGES_MAX);
+        // What the ring still held was read after the damage was noticed.
+        let Report { received, filtered, dropped, unread, .. } = report;
+        let frames_before = received.saturating_sub(filtered + dropped.total() + unread);
+        self.damages.extend(damage.map(|damage| Damage { frames_before, ..damage }));
+        self.report.merge(&Report { damage: None, ..report.clone() });
+    }
 }
 
 /// An interface and a copy of the batch that it last lent.
@@ -70,9 +96,9 @@ impl Member {
         !self.has_ended && !self.has_frames()
     }
 
-    /// Whether it was let go, and all of it was handed out.
+    /// Whether it was let go, or who reads knows that it has ended, and all of it was handed out.
     fn is_over(&self) -> bool {
-        self.is_leaving && self.has_ended && !self.has_frames()
+        (self.is_leaving || self.is_reported) && self.has_ended && !self.has_frames()
     }
 
     /// Takes what its ring holds, where the copy is used up.
@@ -115,7 +141,7 @@ impl LiveSeveral {
         let members = sources.into_iter().zip(0..);
         Self {
             members: members.map(|(source, number)| Member::new(source, number)).collect(),
-            released: Vec::new(),
+            released: Box::default(),
             tick_ms,
             bytes: Vec::new(),
             records: Vec::with_capacity(BATCH_LEN_MAX),
@@ -140,13 +166,13 @@ impl LiveSeveral {
         }
     }
 
-    /// The reports of interfaces that were let go, all of whose frames were handed out.
+    /// What is left of interfaces that are over, all of whose frames were handed out.
     #[must_use]
-    pub fn released(&self) -> &[Report] {
+    pub fn released(&self) -> &ReleasedInterfaces {
         &self.released
     }
 
-    /// Closes the sockets of those that are over.
+    /// Closes the sockets of those that are over, and gives back the memory of their rings.
     fn release(&mut self) {
         if !self.members.iter().any(Member::is_over) {
             return;
@@ -155,7 +181,7 @@ impl LiveSeveral {
         let (over, members): (Vec<_>, Vec<_>) = members.partition(Member::is_over);
         self.members = members;
         for mut member in over {
-            self.released.push(member.source.report().clone());
+            self.released.add(member.source.report());
         }
         self.members.iter_mut().for_each(|member| member.source.renew_scheduling());
     }

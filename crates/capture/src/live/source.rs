@@ -146,16 +146,6 @@ impl LiveSource {
         }
     }
 
-    /// Indexes of the interfaces that frames came from so far, in the order of their number
-    /// in records; of one interface none is needed.
-    #[must_use]
-    pub fn interface_indexes(&self) -> Vec<i32> {
-        match &self.origin {
-            Origin::One(_) => Vec::new(),
-            Origin::Any(seen) => seen.lock().map(|seen| seen.clone()).unwrap_or_default(),
-        }
-    }
-
     /// What the kernel has received and dropped up to now. What it received and we have not
     /// handed out is unread.
     pub fn report(&mut self) -> &Report {

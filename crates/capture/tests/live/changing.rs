@@ -10,7 +10,9 @@ use capture::live::{self, DetachedSocket, LiveOptions, LiveSeveral};
 use packet::{Source, Timestamp};
 
 use crate::frames::LATENCIES;
-use crate::lab::{add_pair, add_pairs, in_namespace, numbered, send, wait_until};
+use crate::lab::{
+    add_pair, add_pairs, await_running, in_namespace, ip, numbered, send, wait_until,
+};
 
 /// The number that the second interface is given.
 const ADDED: u16 = 7;
@@ -65,9 +67,10 @@ fn interfaces_come_and_go_and_no_frame_is_lost_or_out_of_order() {
             pass("wl0", 910..915);
             pass("wl2", 40..50);
             seen.extend(taken(&mut several, 20));
-            wait_until(|| several.next_batch().is_some() && !several.released().is_empty());
-            let received: Vec<_> = several.released().iter().map(|one| one.received).collect();
-            assert_eq!(received, [30], "{latency:?}");
+            wait_until(|| several.next_batch().is_some() && several.released().count > 0);
+            let released = several.released();
+            let received = (released.count, released.report.received);
+            assert_eq!(received, (1, 30), "{latency:?}");
             // It comes back, with its number.
             let source = DetachedSocket::open("wl1", &options, &read).unwrap();
             several.add(source.into_source("wl1", &options, &read).unwrap(), 0);
@@ -87,6 +90,44 @@ fn interfaces_come_and_go_and_no_frame_is_lost_or_out_of_order() {
             let received = sources.into_iter().map(|mut one| one.report().received).sum::<u64>();
             assert_eq!((received, unused.count), (30, 0), "{latency:?}");
         }
+    });
+}
+
+#[test]
+fn one_that_is_removed_again_and_again_leaves_no_ring_and_no_count_behind() {
+    in_namespace(|| {
+        add_pairs();
+        let stop: Arc<AtomicBool> = Arc::default();
+        let options = LiveOptions { ring_size_bytes: 1 << 20, ..LiveOptions::default() };
+        let read = ReadOptions { stop: Arc::clone(&stop), ..ReadOptions::default() };
+        let mut several = LiveSeveral::new(live::open("wl1", &options, &read).unwrap());
+        let rings = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            maps.lines().filter(|line| line.contains("socket:")).count()
+        };
+        let before = rings();
+        for round in 0..3 {
+            let source = DetachedSocket::open("wl3", &options, &read).unwrap();
+            several.add(source.into_source("wl3", &options, &read).unwrap(), ADDED);
+            pass("wl2", 0..10);
+            assert_eq!(taken(&mut several, 10).len(), 10);
+            ip("link del wl2");
+            wait_until(|| several.next_batch().is_some() && several.newly_ended().len() == 1);
+            wait_until(|| several.next_batch().is_some() && several.released().count > round);
+            assert!(several.newly_ended().is_empty());
+            let released = several.released();
+            let before_end: Vec<_> = released.damages.iter().map(|one| one.frames_before).collect();
+            let round = usize::try_from(round).unwrap();
+            assert_eq!(before_end, vec![10; round + 1]);
+            assert_eq!((released.report.received, rings()), (10 * (round as u64 + 1), before));
+            ip("link add wl2 type veth peer name wl3");
+            ip("link set wl2 up");
+            ip("link set wl3 up");
+            await_running(true);
+        }
+        stop.store(true, Ordering::Relaxed);
+        while several.next_batch().is_some() {}
+        assert_eq!(several.into_sources().0.len(), 1);
     });
 }
 

@@ -157,8 +157,8 @@ impl FlightFlow {
                 open.acked_bytes += u64::from(u32::try_from(ack.number.since(from)).unwrap_or(0));
                 if let Some(rtt_ns) = rtt {
                     open.add_rtt(rtt_ns);
-                    let least = NonZeroU32::new(self.rtt_least_ns).map_or(rtt_ns, u32::from);
-                    self.rtt_least_ns = least.min(rtt_ns);
+                    let least = NonZeroU32::new(self.rtt_least_ns).map_or(u32::MAX, u32::from);
+                    self.rtt_least_ns = least.min(narrow(rtt_ns));
                     open.rtt_least_ns = self.rtt_least_ns;
                 }
             }
@@ -286,12 +286,12 @@ impl FlightFlow {
     }
 
     /// The time since the last packet that this acknowledges passed.
-    fn take_rtt(&mut self, acked: SeqNumber, now: Timestamp) -> Option<u32> {
+    fn take_rtt(&mut self, acked: SeqNumber, now: Timestamp) -> Option<u64> {
         let mut passed = None;
         while let Some(time) = self.timed.take_first_if(|end| !end.is_after(acked)) {
             passed = Some(time);
         }
-        passed.map(|passed| u32::try_from(now.since(passed).as_ns()).unwrap_or(u32::MAX))
+        passed.map(|passed| now.since(passed).as_ns().unsigned_abs())
     }
 
     fn note_flight(&mut self) {
@@ -306,10 +306,13 @@ impl FlightFlow {
 }
 
 impl FlightSlot {
-    fn add_rtt(&mut self, rtt_ns: u32) {
-        self.rtt_min_ns = if self.rtt_count == 0 { rtt_ns } else { self.rtt_min_ns.min(rtt_ns) };
+    /// The sum is of whole times: behind a slow link whose queue is long, they exceed what a
+    /// minimum here can be.
+    fn add_rtt(&mut self, rtt_ns: u64) {
+        let least = if self.rtt_count == 0 { u32::MAX } else { self.rtt_min_ns };
+        self.rtt_min_ns = least.min(narrow(rtt_ns));
         self.rtt_count = self.rtt_count.saturating_add(1);
-        self.rtt_sum_ns = self.rtt_sum_ns.saturating_add(rtt_ns.into());
+        self.rtt_sum_ns = self.rtt_sum_ns.saturating_add(rtt_ns);
     }
 
     /// A sender that has nothing to send echoes an old stamp, so these times may be long, and
@@ -318,6 +321,11 @@ impl FlightSlot {
         self.upstream_rtt_count = self.upstream_rtt_count.saturating_add(1);
         self.upstream_rtt_sum_ns = self.upstream_rtt_sum_ns.saturating_add(rtt_ns);
     }
+}
+
+/// A time as a minimum is kept, 4.29 s at most.
+fn narrow(rtt_ns: u64) -> u32 {
+    u32::try_from(rtt_ns).unwrap_or(u32::MAX)
 }
 
 /// Whether a range lies between two numbers, which are of one window.
@@ -343,9 +351,11 @@ fn part(segments: u32, bytes: u32, of: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use packet::Span;
+    use packet::{FlowKey, Protocol, Span};
 
     use super::*;
+    use crate::flight::FlightPeriod;
+    use crate::{FlowWay, Period};
 
     /// Packets with data and acknowledgements, by millisecond, in one slot.
     fn exchange(flow: &mut FlightFlow, packets: &[(i64, u32, u32)], acks: &[(i64, u32)]) {
@@ -381,6 +391,21 @@ mod tests {
         // More than the byte of a probe is data.
         exchange(&mut flow, &[(910, 101, 100), (950, 101, 100)], &[]);
         assert_eq!(sent_again(&flow), (301, 1, 1));
+    }
+
+    #[test]
+    fn round_trips_longer_than_a_minimum_can_be_are_averaged_in_full() {
+        let mut flow = FlightFlow::default();
+        exchange(&mut flow, &[(0, 0, 100), (10, 100, 100)], &[(6_000, 100), (8_010, 200)]);
+        let open = flow.open().unwrap();
+        assert_eq!((open.rtt_count, open.rtt_sum_ns), (1, 8_000_000_000), "the second, alone");
+        // The minimum is not known, so that nothing is said of it.
+        let ends = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let (key, direction) = FlowKey::from_tuple(ends.0, ends.1, 1, 2, Protocol::TCP);
+        let (way, period) = (FlowWay { key, direction }, Period { start: open.slot, len: 1 });
+        let seen = FlightPeriod::of(way, period, &[*open]).unwrap();
+        let times = (seen.rtt_s, seen.rtt_min, seen.rtt_inflation_s);
+        assert_eq!(times, (Some(8.0), None, None));
     }
 
     #[test]

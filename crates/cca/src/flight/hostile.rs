@@ -54,7 +54,7 @@ fn put(tap: &mut FlightTap, now_ns: i64, made: &Made) {
         Ack { time, number: SeqNumber(number), blocks: found, ticks: None }
     });
     let segment = (made.data_len > 0 || made.is_opening).then_some(segment);
-    tap.add(&Passing { way: way(1, direction), time, segment, ack });
+    tap.add(&Passing { way: way(1, direction), time, segment, ack, is_cut: false });
 }
 
 /// Around the corners at which 32 bits, a window and half of all numbers end.
@@ -200,7 +200,7 @@ fn all_flows_forget_alike_where_they_send_more_than_there_is_room_for() {
         for way in ways.iter().take(if ms < 5_000 { 1 } else { 2 }) {
             let seq = SeqNumber(u32::try_from(ms).unwrap() * 10);
             let segment = Segment { time, seq, data_len: 10, segments: 1, ..Segment::default() };
-            tap.add(&Passing { way: *way, time, segment: Some(segment), ack: None });
+            tap.add(&Passing { way: *way, time, segment: Some(segment), ack: None, is_cut: false });
         }
         tap.make_room(ms - 50);
         tap.slots(&ways[0], &mut slots);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use packet::wire::tcp::{SeqNumber, Tcp, TcpFlags};
+use packet::wire::tcp::{SeqNumber, TcpFlags};
 use packet::wire::tcp_options::TcpOption;
 use packet::{Batch, FlowDirection, FlowKey, Frame, Timestamp};
 
@@ -12,6 +12,7 @@ use super::slot::FlightSlot;
 use super::window::{
     FlightInput, FlightMissingReason, FlightPeriod, FlightRows, FlightWindow, known_from, row_slots,
 };
+use crate::header::Header;
 use crate::pair::Period;
 use crate::segment::{FlowWay, Segment, UnfitReason};
 use crate::tap::{TapOptions, keep_less};
@@ -42,10 +43,14 @@ pub struct FlightCounts {
     /// Of `data`, packets whose sequence numbers lie further from those before than any window
     /// reaches: each is taken for the begin of another connection.
     pub begun_again: u64,
+    /// Of all of these, packets of TCP in whose options the capture ends: they have no time stamps,
+    /// nor what the receiver has out of order.
+    pub cut_options: u64,
 }
 
 impl FlightCounts {
-    /// Each of them by name; `begun_again` is a part of `data`.
+    /// Each of them by name; `begun_again` is a part of `data`, and `cut_options`, of several, is
+    /// not among them.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("data", self.data),
@@ -73,6 +78,7 @@ impl FlightCounts {
             (None, None) => &mut self.neither,
         };
         *count += 1;
+        self.cut_options += u64::from(passing.is_cut);
         let begins_again = passing.segment.is_some_and(|segment| !this.flow.fits(&segment));
         self.begun_again += u64::from(begins_again);
     }
@@ -91,6 +97,8 @@ pub(super) struct Passing {
     pub(super) time: Timestamp,
     pub(super) segment: Option<Segment>,
     pub(super) ack: Option<Ack>,
+    /// Whether the capture ends in the options.
+    pub(super) is_cut: bool,
 }
 
 /// What flows did in a period, those that sent most first.
@@ -372,7 +380,6 @@ fn ways(
 
 impl Passing {
     fn from_frame(frame: &Frame<'_>) -> Result<Self, UnfitReason> {
-        let layers = &frame.record.layers;
         let (way, segment) = match Segment::from_frame(frame) {
             Ok((way, segment)) => (way, Some(segment)),
             Err(UnfitReason::NoData) => {
@@ -381,25 +388,24 @@ impl Passing {
             }
             Err(unfit) => return Err(unfit),
         };
-        let tcp = Tcp::new(frame.from_offset(layers.transport_offset))
-            .map_err(|_| UnfitReason::Unreadable)?;
+        let header = Header::of(frame)?;
         let time = frame.record.timestamp;
         // What a reset acknowledges may be anything.
-        let acks = tcp.flags().contains(TcpFlags::ACK) && !tcp.flags().contains(TcpFlags::RST);
+        let acks = header.flags.contains(TcpFlags::ACK) && !header.flags.contains(TcpFlags::RST);
         let ack = acks.then(|| {
-            let (ticks, blocks) = stamp_and_blocks(&tcp);
-            Ack { time, number: tcp.acknowledgment_number(), ticks, blocks }
+            let (ticks, blocks) = stamp_and_blocks(&header);
+            Ack { time, number: header.acked, ticks, blocks }
         });
-        Ok(Self { way, time, segment, ack })
+        Ok(Self { way, time, segment, ack, is_cut: header.is_cut })
     }
 }
 
 type Blocks = [Option<(SeqNumber, SeqNumber)>; 4];
 
 /// The time stamp of an acknowledgement, and what the receiver has out of order.
-fn stamp_and_blocks(tcp: &Tcp<'_>) -> (Option<u32>, Blocks) {
+fn stamp_and_blocks(header: &Header<'_>) -> (Option<u32>, Blocks) {
     let (mut ticks, mut found) = (None, Blocks::default());
-    for option in tcp.options().map_while(Result::ok) {
+    for option in header.options().map_while(Result::ok) {
         match option {
             TcpOption::Sack(blocks) => {
                 for (place, block) in found.iter_mut().zip(blocks.iter()) {

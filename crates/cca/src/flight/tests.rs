@@ -522,7 +522,8 @@ fn a_connection_that_was_opened_is_known_when_its_data_comes() {
     let mut tap = FlightTap::new(options);
     let (there, time) = (way(), Timestamp::from_ns);
     let back = crate::FlowWay { direction: there.direction.opposite(), ..there };
-    let passing = |way, at, segment, ack| Passing { way, time: time(at), segment, ack };
+    let passing =
+        |way, at, segment, ack| Passing { way, time: time(at), segment, ack, is_cut: false };
     tap.add(&passing(there, 0, Some(opening(0, 99)), None));
     tap.forget_old();
     tap.add(&passing(back, 500, None, Some(ack(500, 100, &[]))));

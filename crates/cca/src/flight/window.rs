@@ -301,7 +301,7 @@ pub struct FlightPeriod {
     pub flight: Result<InFlight, FlightMissingReason>,
     /// Mean time from data to its acknowledgement, in seconds.
     pub rtt_s: Option<f64>,
-    /// Their minimum.
+    /// Their minimum, up to 4.29 s.
     pub rtt_min: Option<Span>,
     /// How much `rtt_s` is above the least since the connection was first seen, in seconds: how
     /// long packets wait beyond the tap.
@@ -335,7 +335,7 @@ impl FlightPeriod {
             lost: total.lost,
             flight,
             rtt_s: is_timed.then(|| total.rtt.mean_s()),
-            rtt_min: is_timed.then(|| Span::from_ns(total.rtt_min_ns.into())),
+            rtt_min: (total.rtt_min_ns < u32::MAX).then(|| Span::from_ns(total.rtt_min_ns.into())),
             rtt_inflation_s: inflation_s(inside),
             upstream_rtt_s: (total.upstream.count > 0).then(|| total.upstream.mean_s()),
         })
@@ -348,7 +348,8 @@ fn inflation_s(slots: &[FlightSlot]) -> Option<f64> {
     let began = slots.iter().rposition(FlightSlot::began).unwrap_or(0);
     let own = slots.get(began..).unwrap_or_default();
     let (rtt, least_ns) = (Total::of(own).rtt, own.last()?.rtt_least_ns);
-    let is_timed = rtt.count > 0 && least_ns > 0;
+    // A minimum that is the largest number is longer than that.
+    let is_timed = rtt.count > 0 && least_ns > 0 && least_ns < u32::MAX;
     is_timed.then(|| (rtt.mean_s() - rtt_s(least_ns.into(), 1)).max(0.0))
 }
 

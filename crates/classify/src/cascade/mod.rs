@@ -268,7 +268,10 @@ impl Cascade {
     pub fn label(&self, answer: &Answer) -> Label {
         let guess = answer.guess;
         let below = self.unknown_below.get(usize::from(guess)).copied().unwrap_or(0.0);
-        let is_unknown = answer.confidence < below || self.class(answer.label) == UNKNOWN;
+        // A model that failed has no answer, whatever the threshold: not that of the first class.
+        let is_nothing = !answer.uncertainty.is_finite();
+        let is_unknown =
+            is_nothing || answer.confidence < below || self.class(answer.label) == UNKNOWN;
         if is_unknown { Label::Unknown(guess) } else { Label::Class(guess) }
     }
 

@@ -3,7 +3,7 @@
 use crate::build::{
     self, CLASSES, FAST, FASTEST, Files, SLOW, STAGES, artifact, artifact_of, json, read, sealed,
 };
-use classify::StageName;
+use classify::{Answer, Label, StageName};
 use proptest::prelude::*;
 
 /// The message about these files.
@@ -49,6 +49,15 @@ fn a_file_that_is_another_makes_another_id() {
     assert_eq!(distinct.len(), ids.len(), "{ids:?}");
     // What no answer depends on changes nothing.
     assert_eq!(id(&with("card.md", "# Another card")), ids[0]);
+}
+
+/// ONNX Runtime may fail where memory is short; then a flow is not of the first class.
+#[test]
+fn a_model_that_failed_labels_no_flow() {
+    let cascade = read(&artifact()).unwrap().with_unknown_below(0.0);
+    let failed = Answer { label: 0, guess: 0, confidence: 0.0, uncertainty: f64::INFINITY };
+    assert_eq!(cascade.label(&failed), Label::Unknown(0));
+    assert_eq!(cascade.label(&Answer { uncertainty: 1.0, ..failed }), Label::Class(0));
 }
 
 #[test]

@@ -44,11 +44,8 @@ pub(crate) fn run(arguments: &NprintArguments) -> Result<Status, Failure> {
     let inputs = asked::find(&arguments.input, None, true)?;
     asked::spare(&inputs, [arguments.output.output.as_ref()])?;
     let depth = arguments.depth.map(usize::from);
-    let packet_fields = index::packet_fields(
-        arguments.index,
-        arguments.relative_timestamps,
-        arguments.absolute_timestamps,
-    );
+    let (relative, absolute) = (arguments.relative_timestamps, arguments.absolute_timestamps);
+    let packet_fields = index::packet_fields(arguments.index, relative, absolute);
     let fields = if depth.is_some() { index::FLOW } else { &packet_fields };
     let shape = Shape { subscription: &subscription, fields, depth };
     arguments.output.chosen()?;

@@ -40,12 +40,9 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
     let mut listing = arguments.list.map(Listing::new);
     let mut failure = None;
     let mut take = |found: &PacketMatch<'_>| {
-        if left == 0 {
-            return ControlFlow::Break(());
-        }
         let outcome = match filter.passes(found) {
-            Ok(false) => Ok(()),
-            Ok(true) => {
+            Ok(passes) if !passes || left == 0 => Ok(()),
+            Ok(_) => {
                 left -= 1;
                 sums.add(found);
                 if let Some(listing) = &mut listing {
@@ -56,6 +53,7 @@ pub(super) fn run(arguments: &QueryArguments) -> Result<Status, Failure> {
             Err(error) => Err(error.into()),
         };
         match outcome {
+            Ok(()) if left == 0 => ControlFlow::Break(()),
             Ok(()) => ControlFlow::Continue(()),
             Err(why) => {
                 failure = Some(why);

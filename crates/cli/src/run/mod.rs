@@ -185,12 +185,12 @@ fn pass(
                     hand_in(again());
                 });
             }
-            let plan = readings.take()?;
+            // Of several that ended together one is taken up; a manager waits for each.
+            let plan = readings.take(|| notices.send(Service::taken_up))?;
             if let Some(plan) = plan.as_ref().ok().filter(|plan| plan.check_cut().is_ok()) {
                 let lines = Alerts::take_up(alerts.as_ref(), &plan.alerts.alert);
                 lines.iter().for_each(|line| tell(line));
             }
-            notices.send(Service::taken_up);
             Some(Again::Settings(Box::new(plan)))
         };
         view::run(session, view, hangup, tell)

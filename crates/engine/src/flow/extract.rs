@@ -2,8 +2,8 @@
 
 use packet::flow_key::MarkedKey;
 use packet::{
-    Batch, EventTime, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Layers, Protocol,
-    Span, TimeMove, Timestamp,
+    Batch, CutTcp, EventTime, FlowDirection, FlowKey, Frame, HashSeed, KeyHash as _, Layers,
+    Protocol, Span, TimeMove, Timestamp,
 };
 
 use crate::exchange::{Extract, Outlet};
@@ -124,10 +124,18 @@ impl FlowPacket {
 fn tcp_flags(frame: &Frame<'_>, layers: &Layers) -> u8 {
     /// Where the flags lie in a TCP header (RFC 9293, section 3.1).
     const FLAGS: usize = 13;
-    if layers.protocol != Protocol::TCP || !layers.has(Layers::TRANSPORT) {
+    if layers.protocol != Protocol::TCP {
         return 0;
     }
+    if !layers.has(Layers::TRANSPORT) {
+        return cut_tcp_flags(frame);
+    }
     frame.bytes.get(usize::from(layers.transport_offset) + FLAGS).copied().unwrap_or(0)
+}
+
+#[cold]
+fn cut_tcp_flags(frame: &Frame<'_>) -> u8 {
+    CutTcp::of(frame).map_or(0, |cut| cut.flags)
 }
 
 impl FlowClock {
@@ -252,5 +260,31 @@ impl Extract for FlowExtract {
 
     fn last_mark(&mut self) -> FlowMark {
         self.clock.last_mark()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::dissect::{DissectOptions, dissect};
+    use packet::{Frame, HashSeed, LinkType, Record, Timestamp};
+
+    use super::FlowPacket;
+
+    #[test]
+    fn flags_are_read_where_the_capture_cuts_options() {
+        const FIN_AND_ACK: u8 = 0x11;
+        let ip = [0x45, 0, 0, 52, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        let tcp = [0, 7, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x80, FIN_AND_ACK, 0, 9, 0, 0, 0, 0];
+        let frame = [&[2; 12][..], &[8, 0], &ip, &tcp, &[1; 12]].concat();
+        let flags = |len: usize| {
+            let bytes = &frame[..len];
+            let layers = dissect(LinkType::ETHERNET, bytes, 66, DissectOptions::default());
+            let record = Record { layers, ..Record::default() };
+            let frame = Frame { record: &record, bytes };
+            let packet = FlowPacket::from_frame(&frame, HashSeed::new(1), Timestamp::UNKNOWN);
+            packet.map(|packet| packet.tcp_flags)
+        };
+        assert_eq!([66, 60, 48].map(flags), [Some(FIN_AND_ACK); 3]);
+        assert_eq!([47, 38].map(flags), [Some(0); 2]);
     }
 }

@@ -19,6 +19,8 @@ use crate::tls::{self, Transport};
 const LOOKED_MAX: u8 = 4;
 /// The name service of NetBIOS.
 const NETBIOS_PORT: u16 = 137;
+/// Ports below this are those of servers (RFC 6335 §6).
+const SERVER_PORTS_END: u16 = 1024;
 /// Datagrams that are examined while a client's hello is put together.
 const INITIALS_MAX: u8 = 32;
 /// What a packet of QUIC that no key opens counts of the datagrams that are examined.
@@ -29,9 +31,9 @@ const ALIASES_MAX: usize = 16;
 impl Reader {
     pub(super) fn on_datagram(&mut self, named: &mut NameState, payload: &Payload<'_>) {
         let protocol = match payload.ports {
-            ports if ports.contains(&dns::MULTICAST_PORT) => Some(Protocol::Mdns),
-            ports if ports.contains(&LLMNR_PORT) => Some(Protocol::Llmnr),
             ports if ports.contains(&dns::PORT) => Some(Protocol::Dns),
+            ports if is_with(ports, dns::MULTICAST_PORT) => Some(Protocol::Mdns),
+            ports if is_with(ports, LLMNR_PORT) => Some(Protocol::Llmnr),
             _ if named.seen.protocol == Some(Protocol::Dns) => Some(Protocol::Dns),
             // Resolvers listen on other ports as well; NetBIOS has the same form for other names.
             ports if ports.contains(&NETBIOS_PORT) => None,
@@ -43,7 +45,7 @@ impl Reader {
         if let Some(protocol) = protocol {
             match self.read_dns(named, payload.bytes, payload, protocol) {
                 Ok(()) => named.seen.protocol = Some(protocol),
-                // What was not captured is no fault.
+                // What was not captured, or is in other fragments, is no fault.
                 Err(DnsFault::PastEnd) if !payload.is_whole => {}
                 Err(fault) => self.counts.fault(fault.name()),
             }
@@ -189,8 +191,9 @@ impl Reader {
             self.note_question(named, &question)?;
         }
         if !message.header().is_response() {
-            self.counts.queries += 1;
+            // Without a question it may be anything, such as a VPN on this port.
             if let Some(question) = question {
+                self.counts.queries += 1;
                 let asked =
                     PendingQuery::new(payload.key, payload.direction, &message, &question.name)?;
                 self.asked.insert(asked, (), |()| {});
@@ -298,6 +301,12 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// Whether one of the ports is that of a service without servers. A client takes it by chance as
+/// well, as address translators do: then the other one is a server's.
+fn is_with(ports: [u16; 2], port: u16) -> bool {
+    ports.contains(&port) && ports.iter().all(|&port| port >= SERVER_PORTS_END)
 }
 
 /// Whether a datagram begins with a long header of QUIC whose fixed bit is set.

@@ -8,6 +8,8 @@ mod cut;
 mod datagram;
 mod hello;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use crate::gather::{self, Gather, Handle, Pool};
 use crate::greeting;
 use crate::quic::ClientKeys;
 use asked::{PendingQuery, QUERIES_MAX};
-use cut::Cut;
+use cut::{Cut, Earlier};
 use engine::recent::Recent;
 use stream::Side;
 
@@ -81,8 +83,8 @@ pub struct NameState {
     sides: [Side; 2],
     /// Bytes of each side that are put together.
     gathering: [Option<Handle>; 2],
-    /// It may be what a cut has left of a flow, of which the end is not reported yet.
-    may_go_on: bool,
+    /// What the part before it is to it, where that may have been cut and is not reported yet.
+    earlier: Earlier,
 }
 
 impl NameState {
@@ -115,7 +117,7 @@ impl NameState {
 /// What is read of a packet.
 struct Payload<'a> {
     bytes: &'a [u8],
-    /// Whether all of it was captured.
+    /// Whether all of it is here: not cut by the capture, nor, of a datagram, in other fragments.
     is_whole: bool,
     ports: [u16; 2],
     key: FlowKey,
@@ -130,7 +132,7 @@ pub struct Reader {
     resolved: ResolverCache,
     asked: Recent<PendingQuery, ()>,
     cut: Recent<FlowKey, Cut>,
-    /// Flows of this piece that may be what a cut has left, and when they began.
+    /// Flows of this piece before which a cut may be reported, and when they began.
     begun: Vec<(FlowSlot, FlowKey, Timestamp)>,
     limits: Limits,
     name_bytes: usize,
@@ -187,17 +189,12 @@ impl Reader {
             Protocol::TCP | Protocol::UDP => Stage::Beginning,
             _ => Stage::Done,
         };
-        if packet.tcp_flags & SYN != 0 {
-            // Another connection between the same ports.
-            if let Some(mut before) = self.cut.take(&key) {
-                self.forget(&mut before.named);
-            }
-        } else if self.go_on(named, &key, packet.timestamp) {
-            return;
-        } else {
-            // A flow that is cut by this packet ends after it.
-            named.may_go_on = true;
-            self.begun.push((slot, key, packet.timestamp));
+        named.earlier = Earlier::of(packet.tcp_flags);
+        // A flow that is cut by this packet ends after it.
+        match self.take_earlier(named, &key, packet.timestamp) {
+            Some(true) => return,
+            Some(false) => {}
+            None => self.begun.push((slot, key, packet.timestamp)),
         }
         if self.resolved.is_empty() {
             return;
@@ -274,6 +271,9 @@ impl FromFrames for Reader {
         }
         if named.stage == Stage::New {
             self.begin(named, packet, slot);
+            if named.stage == Stage::Done {
+                return;
+            }
         }
         let layers = &frame.record.layers;
         let has_payload = layers.payload_len > 0 && layers.has(Layers::TRANSPORT);
@@ -288,9 +288,9 @@ impl FromFrames for Reader {
 
     fn on_end(&mut self, named: &mut NameState, ended: &FlowEnd) {
         let record = &ended.record;
-        if named.may_go_on {
-            self.go_on(named, &record.key, record.first);
-        }
+        self.take_earlier(named, &record.key, record.first);
+        // A part that follows is not the one before it.
+        named.earlier = Earlier::Known;
         match record.reason {
             EndReason::Active | EndReason::Window => self.keep_cut(named, record),
             EndReason::Fin | EndReason::Rst if self.limits.has_windows => {
@@ -308,9 +308,9 @@ impl FromFrames for Reader {
     fn on_pause(&mut self, states: &mut States<'_, NameState>) {
         let mut begun = std::mem::take(&mut self.begun);
         for (slot, key, first) in begun.drain(..) {
-            if let Some(named) = states.of(slot).filter(|named| named.may_go_on) {
-                named.may_go_on = false;
-                self.go_on(named, &key, first);
+            if let Some(named) = states.of(slot) {
+                self.take_earlier(named, &key, first);
+                named.earlier = Earlier::Known;
             }
         }
         self.begun = begun;
@@ -327,9 +327,11 @@ fn payload<'a>(frame: &Frame<'a>, packet: &FlowPacket) -> Payload<'a> {
     let captured = frame.from_offset(layers.payload_offset);
     let len = usize::try_from(layers.payload_len).unwrap_or(usize::MAX);
     let (source, destination) = packet.key().endpoints(packet.direction);
+    // The rest of a datagram is in other packets, and of a segment at other places of its stream.
+    let has_rest = layers.protocol == Protocol::UDP && layers.has(Layers::FRAGMENT);
     Payload {
         bytes: captured.get(..len).unwrap_or(captured),
-        is_whole: captured.len() >= len,
+        is_whole: captured.len() >= len && !has_rest,
         ports: [source.port, destination.port],
         key: packet.key(),
         direction: packet.direction,

@@ -165,8 +165,9 @@ impl Writer {
     pub(super) fn lose_file(&mut self, cause: Cause, rows: &[ClassRow]) {
         let rows: Vec<ClassRow> =
             rows.iter().copied().filter(|row| row.stored_packets > 0).collect();
-        self.state.count_unwritten(cause, &rows);
         let packets = ClassRow::total(&rows).stored_packets;
+        self.state.count_unwritten(cause, &rows);
+        RecorderState::add(&self.state.packets_gone, packets);
         self.book.lose_for(cause, packets);
         for row in &rows {
             let name = self.book.name(row.class);

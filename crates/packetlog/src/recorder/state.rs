@@ -59,6 +59,9 @@ pub struct RecorderState {
     pub ring_lost: AtomicU64,
     /// Packets that had been given to the writer and are not in the log.
     pub packets_unwritten: AtomicU64,
+    /// Those of them that were in the log before: of files that others deleted, or that the disk
+    /// did not keep.
+    pub packets_gone: AtomicU64,
     /// Bytes of the last block that found no room.
     pub wanted_bytes: AtomicU64,
     streams: Vec<StreamState>,
@@ -115,6 +118,7 @@ impl RecorderState {
             lost: std::array::from_fn(|_| zero()),
             ring_lost: zero(),
             packets_unwritten: zero(),
+            packets_gone: zero(),
             wanted_bytes: zero(),
             streams,
             last_error: Mutex::new(None),

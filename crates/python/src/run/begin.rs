@@ -267,7 +267,6 @@ fn work(
         received: finished.received,
         refused: finished.inputs.resolved.refused,
         closings: finished.closings,
-        dropped,
         losses,
         summary,
     })

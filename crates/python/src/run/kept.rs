@@ -91,9 +91,10 @@ impl Keeping {
 }
 
 impl TakeRows for Keeping {
-    fn begin(&mut self, schema: Schema) {
+    fn begin(&mut self, schema: Schema, _: Option<fn(&str)>) -> Result<(), RowsError> {
         self.batches = Some(Batches::bounded(schema, KEPT_ROWS, BATCH_BYTES_MAX));
         self.kept.rows.lock().unwrap_or_else(PoisonError::into_inner).columns = schema;
+        Ok(())
     }
 
     fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {
@@ -149,9 +150,10 @@ impl Handing {
 }
 
 impl TakeRows for Handing {
-    fn begin(&mut self, schema: Schema) {
+    fn begin(&mut self, schema: Schema, _: Option<fn(&str)>) -> Result<(), RowsError> {
         self.schema = schema;
         self.batches = Some(Batches::bounded(schema, self.batch_rows, BATCH_BYTES_MAX));
+        Ok(())
     }
 
     fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {
@@ -162,7 +164,7 @@ impl TakeRows for Handing {
         if self.is_live
             && let Some(rest) = self.batches.take()
         {
-            self.begin(self.schema);
+            self.begin(self.schema, None)?;
             self.hand(rest.finish()?)?;
         }
         Ok(())

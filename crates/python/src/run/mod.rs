@@ -44,7 +44,6 @@ struct Ended {
     received: ReceiveOutcome,
     refused: Vec<String>,
     closings: Vec<(&'static str, Closing)>,
-    dropped: Vec<(&'static str, u64)>,
     losses: Vec<String>,
     summary: String,
     is_interrupted: bool,
@@ -254,8 +253,7 @@ impl Run {
             outcome_into(&counts, &closing.outcome)?;
             counts.set_item("late", closing.late)?;
             counts.set_item("beyond_max_keys", closing.beyond_max_keys)?;
-            let dropped = ended.dropped.iter().find(|(of, _)| of == name);
-            counts.set_item("dropped_rows", dropped.map_or(0, |(_, count)| *count))?;
+            counts.set_item("dropped_rows", closing.dropped_rows)?;
             told.push((*name, counts));
         }
         Ok(told)

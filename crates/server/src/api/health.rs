@@ -107,6 +107,7 @@ pub(super) async fn health(State(app): State<App>) -> Json<Health> {
         },
     ];
     let others = broker(&counts).into_iter().chain(sensors(&counts)).chain(worker(&counts));
+    let others = others.chain(losses(&counts));
     let of_run = drill(&state.drills).into_iter().chain(stored(state.history.as_ref()));
     let checks: Vec<_> = checks.into_iter().chain(of_run).chain(others).collect();
     let is_well = checks.iter().all(|check| check.status == "ok");
@@ -150,6 +151,52 @@ fn stored(history: Option<&HistoryAbout>) -> Option<Check> {
         seen: format!("{}{trouble}", history.missed_rows),
         wanted: "none; check the disk of [history] and its permissions",
     })
+}
+
+/// Losses that make the exit status 1, and applications that have ended before the run.
+fn losses(counts: &[(&'static str, Vec<Count>)]) -> Vec<Check> {
+    let of_alerts = sums(counts, "alerts");
+    let of_log = sums(counts, "packetlog");
+    let total = |name: &str| {
+        let all = counts.iter().flat_map(|(_, counts)| counts);
+        all.filter(|count| count.name == name).map(|count| count.value).sum::<f64>()
+    };
+    let device = counts.iter().filter(|(application, _)| *application == "run");
+    let device = device.flat_map(|(_, counts)| counts).filter(|count| {
+        count.name == "packets_dropped"
+            && count.labels.iter().any(|(_, value)| value == "interface")
+    });
+    let (device, stopped) = (device.map(|count| count.value).sum::<f64>(), total("stopped"));
+    let none = |name, seen: f64, wanted| Check {
+        name,
+        status: if seen > 0.0 { "error" } else { "ok" },
+        seen: seen.to_string(),
+        wanted,
+    };
+    let device = (device > 0.0).then(|| {
+        let wanted = "none; the card or its driver lost them: try ethtool -G, or `wirelens doctor`";
+        none("packets dropped by the device", device, wanted)
+    });
+    let failed = (total("rows_failed") > 0.0).then(|| {
+        none("rows that could not be written", total("rows_failed"), "none; check the disk")
+    });
+    let stopped = (stopped > 0.0).then(|| {
+        none(
+            "applications stopped by a fault",
+            stopped,
+            "none; the output of the run has the reason",
+        )
+    });
+    let log = of_log.map(|sum| {
+        let wanted = "none; check the disk of [packetlog] and its keep-bytes";
+        none("packets that the packet log lost", sum("packets_lost"), wanted)
+    });
+    let alerts = of_alerts.map(|sum| {
+        let lost = sum("notify_failed") + sum("notify_dropped") + sum("rows_missed");
+        let wanted = "none; /metrics has the destination: wirelens_alerts_notify_…";
+        none("alerts not delivered, or rows not checked", lost, wanted)
+    });
+    [device, failed, stopped, log, alerts].into_iter().flatten().collect()
 }
 
 /// Sums over labels of what an application counts, by name; nothing where there is none.
@@ -228,4 +275,37 @@ fn share(name: &'static str, lost: u64, of: u64, wanted: &'static str) -> Check 
         _ => "error",
     };
     Check { name, status, seen: format!("{lost} of {of}"), wanted }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_of_any_kind_is_no_good_health() {
+        let none = [("packetlog", Vec::new()), ("alerts", Vec::new()), ("run", Vec::new())];
+        let found = losses(&none);
+        assert_eq!(found.len(), 2, "those of applications that run");
+        assert!(found.iter().all(|check| check.status == "ok"));
+        for (application, name) in [
+            ("packetlog", "packets_lost"),
+            ("alerts", "notify_failed"),
+            ("alerts", "notify_dropped"),
+            ("alerts", "rows_missed"),
+            ("flows", "rows_failed"),
+            ("cca", "stopped"),
+        ] {
+            let counts = [(application, vec![Count::total(name, "", 3)])];
+            let bad: Vec<_> =
+                losses(&counts).into_iter().filter(|check| check.status == "error").collect();
+            assert_eq!(bad.len(), 1, "{application} {name}");
+            assert_eq!(bad[0].seen, "3");
+        }
+        let dropped = |cause: &str| {
+            let count = Count::total("packets_dropped", "", 5);
+            vec![Count { labels: vec![("cause", cause.to_owned())], ..count }]
+        };
+        assert_eq!(losses(&[("run", dropped("interface"))]).len(), 1);
+        assert!(losses(&[("run", dropped("ring_full"))]).is_empty(), "it has a check of its own");
+    }
 }

@@ -12,8 +12,8 @@ mod tables;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -90,9 +90,10 @@ async fn other(request: Request) -> Response {
         let wanted = "no such path; /api/v1/openapi.json lists all paths";
         return Problem::not_found(wanted).into_response();
     }
-    if request.method() != axum::http::Method::GET {
+    // Monitors ask by HEAD whether a page is there; the body is left out further down.
+    if ![Method::GET, Method::HEAD].contains(request.method()) {
         let status = StatusCode::METHOD_NOT_ALLOWED;
-        return Problem::new(status, "the page is read by GET").into_response();
+        return Problem::new(status, "the page is read by GET or HEAD").into_response();
     }
     page::file(path, request.headers())
 }

@@ -308,6 +308,8 @@ pub struct Closing {
     pub ended: Option<FlowCounts>,
     /// What was lost although it was to be kept; the run ends with an error.
     pub loss: Option<String>,
+    /// Its rows that were dropped because writing them was too slow, as the run counts them.
+    pub dropped_rows: u64,
     /// Outcome of the sources that it alone reads.
     pub own: Vec<SourceSummary>,
     /// Its results as a whole, for a front end that knows the application.

@@ -1,13 +1,7 @@
-//! Where rows are handed in, and how a run is refused before it begins.
+//! Where rows are handed in that go into no single file.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use capture::live::CutFrames;
 use engine::columns::{Columns, Schema};
-use engine::flow::pass::LabelKind;
-use sink::{Existing, Files, OutputError, OutputFile, Parts, Turn, time_column};
-use store::packets::PacketLog;
+use sink::{Existing, Files, OutputFile, Parts, Turn, time_column};
 
 use super::eve::Eve;
 use super::file::TextFile;
@@ -15,35 +9,14 @@ use super::ipfix::{Choices, Ipfix};
 use super::row::Places;
 use super::zeek::{ExtraColumns, Zeek};
 use super::{Export, Form, Records, Style, is_collector};
-use crate::application::{Opening, Ready, Replacement, Wants, Watchers};
 use crate::outlet::{RowsError, TakeRows};
-use crate::refusal::Refusal;
-
-/// What the two ends tell each other.
-#[derive(Default)]
-struct Shared {
-    /// Why nothing could be opened.
-    failure: Option<RowsError>,
-    /// Tells people what happens, where they want to know.
-    tell: Option<fn(&str)>,
-}
-
-type Said = Arc<Mutex<Shared>>;
-
-/// An application whose rows are exported, and who takes them. Files are opened once the run
-/// begins, before anything is read.
-#[must_use]
-pub fn export(ready: Box<dyn Ready>, export: Export) -> (Box<dyn Ready>, Box<dyn TakeRows>) {
-    let said = Said::default();
-    let door = Door { export, said: Arc::clone(&said), open: None };
-    (Box::new(Exporting { ready, said }), Box::new(door))
-}
 
 /// Takes rows and writes them as records, or into many files.
 pub struct Door {
     export: Export,
-    said: Said,
     open: Option<Open>,
+    /// Prints for users what was written.
+    tell: Option<fn(&str)>,
 }
 
 /// What is open.
@@ -138,6 +111,12 @@ impl Open {
 }
 
 impl Door {
+    /// Files are opened once the run [begins](TakeRows::begin), before anything is read.
+    #[must_use]
+    pub const fn new(export: Export) -> Self {
+        Self { export, open: None, tell: None }
+    }
+
     /// Does something with what is open. Where one of several files cannot be written, the others
     /// get their names with the rows that they have: they would go with this one otherwise.
     fn or_finish(
@@ -155,16 +134,11 @@ impl Door {
     }
 }
 
-fn lock(said: &Said) -> std::sync::MutexGuard<'_, Shared> {
-    said.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl TakeRows for Door {
-    fn begin(&mut self, schema: Schema) {
-        match Open::begin(&self.export, schema) {
-            Ok(open) => self.open = Some(open),
-            Err(failure) => lock(&self.said).failure = Some(failure),
-        }
+    fn begin(&mut self, schema: Schema, tell: Option<fn(&str)>) -> Result<(), RowsError> {
+        self.open = Some(Open::begin(&self.export, schema)?);
+        self.tell = tell;
+        Ok(())
     }
 
     fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {
@@ -182,112 +156,10 @@ impl TakeRows for Door {
     fn finish(self: Box<Self>) -> Result<(), RowsError> {
         let Some(open) = self.open else { return Ok(()) };
         let line = open.finish()?;
-        let tell = lock(&self.said).tell.filter(|_| !line.is_empty());
-        if let Some(tell) = tell {
+        if let Some(tell) = self.tell.filter(|_| !line.is_empty()) {
             tell(&format!("{}: {line}", self.export.path.display()));
         }
         Ok(())
-    }
-}
-
-/// An application that does not begin where its rows have nowhere to go.
-struct Exporting {
-    ready: Box<dyn Ready>,
-    said: Said,
-}
-
-impl Ready for Exporting {
-    fn name(&self) -> &'static str {
-        self.ready.name()
-    }
-
-    fn is_by_flow(&self) -> bool {
-        self.ready.is_by_flow()
-    }
-
-    fn has_shares(&self) -> bool {
-        self.ready.has_shares()
-    }
-
-    fn wants(&self) -> Wants {
-        self.ready.wants()
-    }
-
-    fn schema(&self, has_capture: bool) -> Schema {
-        self.ready.schema(has_capture)
-    }
-
-    fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
-        self.ready.gives()
-    }
-
-    fn classifies_again(&self) -> bool {
-        self.ready.classifies_again()
-    }
-
-    fn reads(&self) -> &[PathBuf] {
-        self.ready.reads()
-    }
-
-    fn log_folder(&self) -> Option<&Path> {
-        self.ready.log_folder()
-    }
-
-    fn log_search(&self) -> Option<Arc<dyn PacketLog>> {
-        self.ready.log_search()
-    }
-
-    fn replacement(&self) -> Option<Replacement> {
-        self.ready.replacement()
-    }
-
-    fn cut_frames(&self) -> Option<CutFrames> {
-        self.ready.cut_frames()
-    }
-
-    fn escalates(&self) -> bool {
-        self.ready.escalates()
-    }
-
-    fn has_maps(&self) -> bool {
-        self.ready.has_maps()
-    }
-
-    fn attaches(&self) -> bool {
-        self.ready.attaches()
-    }
-
-    fn unsteered(&self) -> Option<&'static str> {
-        self.ready.unsteered()
-    }
-
-    fn is_in_any_order(&self) -> bool {
-        self.ready.is_in_any_order()
-    }
-
-    fn open(self: Box<Self>, opening: Opening) -> Result<Watchers, Refusal> {
-        {
-            let mut said = lock(&self.said);
-            said.tell = opening.tell;
-            if let Some(failure) = said.failure.take() {
-                return Err(refusal(&failure));
-            }
-        }
-        self.ready.open(opening)
-    }
-}
-
-/// In words that hold for arguments and for settings.
-fn refusal(failure: &RowsError) -> Refusal {
-    match failure {
-        RowsError::Output(OutputError::Exists(path)) => Refusal::of(
-            "output",
-            format_args!(
-                "`{}` exists already; give force to replace it, or another name",
-                path.display()
-            ),
-        ),
-        other => Refusal::of("output", other),
     }
 }
 
@@ -295,6 +167,7 @@ fn refusal(failure: &RowsError) -> Refusal {
 mod tests {
     use std::io::Read as _;
     use std::process::Command;
+    use std::sync::Arc;
     use std::sync::atomic::Ordering;
     use std::sync::mpsc;
     use std::thread;
@@ -303,7 +176,6 @@ mod tests {
     use engine::columns::{Field, Kind, Value};
     use engine::run::Control;
     use sink::Format;
-    use store::packets::{PacketQuery, PacketRow};
 
     use super::super::{Options, Partition};
     use super::*;
@@ -317,7 +189,7 @@ mod tests {
     fn door(path: &std::path::Path, style: Style) -> Door {
         let (path, form, force) = (path.to_owned(), Form::Records(style), false);
         let export = Export { path, form, force, options: Options::default() };
-        Door { export, said: Said::default(), open: None }
+        Door::new(export)
     }
 
     fn rows(count: usize) -> Columns {
@@ -348,7 +220,7 @@ mod tests {
                 text.lines().count() as u64
             }
         });
-        let writer = RowsWriter::to_door(SCHEMA, Box::new(door(&pipe, Style::Eve)));
+        let writer = RowsWriter::to_door(SCHEMA, Box::new(door(&pipe, Style::Eve)), None).unwrap();
         let control = Arc::new(Control::default());
         #[allow(clippy::disallowed_methods)]
         let now = Instant::now;
@@ -372,8 +244,8 @@ mod tests {
         let options = Options { partition: Some(Partition::Hour), ..Options::default() };
         let (path, form, force) = (home.path().to_owned(), Form::Rows(Format::Csv), false);
         let export = Export { path, form, force, options };
-        let mut door = Door { export, said: Said::default(), open: None };
-        door.begin(SCHEMA);
+        let mut door = Door::new(export);
+        door.begin(SCHEMA, None).unwrap();
         door.take(&rows_at([0, HOUR])).unwrap();
         // What stands there is no folder, which root cannot ignore as it can permissions.
         std::fs::write(day.join("hour=02"), "").unwrap();
@@ -385,124 +257,15 @@ mod tests {
         }
     }
 
-    /// An application that is other than most in all that it says before it begins.
-    struct Unusual(Vec<PathBuf>);
-
-    impl Ready for Unusual {
-        fn name(&self) -> &'static str {
-            "unusual"
-        }
-
-        fn is_by_flow(&self) -> bool {
-            true
-        }
-
-        fn has_shares(&self) -> bool {
-            false
-        }
-
-        fn wants(&self) -> Wants {
-            Wants::flows(crate::flows::NEEDS)
-        }
-
-        fn schema(&self, _: bool) -> Schema {
-            SCHEMA
-        }
-
-        fn gives(&self) -> Vec<(LabelKind, Vec<String>)> {
-            vec![(LabelKind::Service, Vec::new())]
-        }
-
-        fn classifies_again(&self) -> bool {
-            true
-        }
-
-        fn reads(&self) -> &[PathBuf] {
-            &self.0
-        }
-
-        fn log_folder(&self) -> Option<&Path> {
-            Some(Path::new("log"))
-        }
-
-        fn log_search(&self) -> Option<Arc<dyn PacketLog>> {
-            Some(Arc::new(NoLog))
-        }
-
-        fn unsteered(&self) -> Option<&'static str> {
-            Some("it is unusual")
-        }
-
-        fn is_in_any_order(&self) -> bool {
-            true
-        }
-
-        fn replacement(&self) -> Option<Replacement> {
-            Some(Arc::new(()))
-        }
-
-        fn cut_frames(&self) -> Option<CutFrames> {
-            Some(CutFrames { secret: 7, hand_over: None })
-        }
-
-        fn escalates(&self) -> bool {
-            true
-        }
-
-        fn has_maps(&self) -> bool {
-            true
-        }
-
-        fn open(self: Box<Self>, _: Opening) -> Result<Watchers, Refusal> {
-            Ok(Watchers::default())
-        }
-    }
-
-    struct NoLog;
-
-    impl PacketLog for NoLog {
-        fn status(&self) -> Result<String, String> {
-            Ok(String::new())
-        }
-
-        fn rows(&self, _: &PacketQuery, _: usize) -> Result<(Vec<PacketRow>, bool), String> {
-            Ok((Vec::new(), false))
-        }
-
-        fn pcapng(&self, _: &PacketQuery) -> Result<Vec<u8>, String> {
-            Ok(Vec::new())
-        }
-    }
-
     #[test]
-    fn an_application_whose_rows_are_exported_says_all_that_it_says_alone() {
-        let says = |ready: &dyn Ready| {
-            (
-                (ready.name(), ready.is_by_flow(), ready.has_shares(), ready.classifies_again()),
-                (ready.gives(), ready.reads().to_vec(), ready.log_folder().map(Path::to_owned)),
-                (ready.log_search().is_some(), ready.unsteered(), ready.is_in_any_order()),
-                (ready.replacement().is_some(), ready.escalates(), ready.has_maps()),
-                (ready.cut_frames().map(|cut| cut.secret), ready.attaches()),
-            )
-        };
-        let unusual = || Box::new(Unusual(vec![PathBuf::from("model")]));
-        let (path, options) = (PathBuf::from("unusual"), Options::default());
-        let export = Export { path, form: Form::Rows(Format::Csv), force: false, options };
-        let (exporting, _) = super::export(unusual(), export);
-        assert_eq!(says(&*exporting), says(&*unusual()));
-    }
-
-    #[test]
-    fn what_cannot_be_opened_is_told_to_the_other_end() {
+    fn what_cannot_be_opened_is_said_before_anything_is_read() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("eve.json");
         std::fs::write(&path, "mine").unwrap();
         let mut door = door(&path, Style::Eve);
-        door.begin(SCHEMA);
-        let failure = lock(&door.said).failure.take().unwrap();
-        assert!(refusal(&failure).to_string().contains("exists already"));
-        door.take(&rows(1)).unwrap();
-        Box::new(door).finish().unwrap();
+        let failure = door.begin(SCHEMA, None).unwrap_err();
+        assert!(failure.to_string().contains("exists already"));
+        assert!(RowsWriter::to_door(SCHEMA, Box::new(door), None).is_err());
         assert_eq!(std::fs::read_to_string(path).unwrap(), "mine");
     }
 }

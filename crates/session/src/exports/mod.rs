@@ -25,7 +25,7 @@ use crate::choice::{Choice as _, choice};
 use crate::outlet::RowsError;
 use crate::refusal::Refusal;
 use crate::written;
-pub use door::{Door, export};
+pub use door::Door;
 pub(crate) use file::TextFile;
 pub use ipfix::is_collector;
 use row::FlowRow;

@@ -3,7 +3,7 @@
 
 use engine::columns::{Field, Value};
 use engine::flow::{FlowPacket, FlowRecord, FlowStatistics, PerFlow};
-use packet::{FlowDirection, Frame, Layers, Network, Protocol, Timestamp};
+use packet::{CutTcp, FlowDirection, Frame, Layers, Network, Protocol, Timestamp};
 
 use super::layout::FlowColumns;
 use super::row::{Row, SIDE_TIMES, StateColumns, count, joined, known, text};
@@ -56,14 +56,20 @@ impl PerFlow for Lengths {
         let layers = &frame.record.layers;
         let side = &mut self.sides[packet.direction as usize];
         side.ip_bytes += ip_len(frame);
-        let payload_len = if layers.has(Layers::TRANSPORT) { layers.payload_len } else { 0 };
+        let is_whole = layers.has(Layers::TRANSPORT);
+        let cut = if is_whole { None } else { CutTcp::of(frame) };
+        let payload_len = match cut {
+            _ if is_whole => layers.payload_len,
+            Some(cut) => cut.payload_len,
+            None => 0,
+        };
         side.payload_bytes += u64::from(payload_len);
         let time = packet.timestamp;
         side.span = Some(match side.span {
             Some((first, last)) if first != Timestamp::UNKNOWN => (first.min(time), last.max(time)),
             _ => (time, time),
         });
-        if layers.protocol == Protocol::TCP && layers.has(Layers::TRANSPORT) {
+        if layers.protocol == Protocol::TCP && (is_whole || cut.is_some()) {
             self.note(packet.direction, packet.tcp_flags, payload_len > 0);
         }
     }
@@ -165,7 +171,29 @@ impl FlowColumns for Lengths {
 
 #[cfg(test)]
 mod tests {
+    use packet::dissect::{DissectOptions, dissect};
+    use packet::{HashSeed, LinkType, Record};
+
     use super::*;
+
+    #[test]
+    fn a_segment_whose_options_the_capture_cuts_has_its_lengths() {
+        let ip = [0x45, 0, 0, 59, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        let tcp = [0, 7, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x80, 16, 0, 9, 0, 0, 0, 0];
+        let frame = [&[2; 12][..], &[8, 0], &ip, &tcp, &[1; 12], b"payload"].concat();
+        for (len, wanted) in [(73, (7, "D")), (60, (7, "D")), (40, (0, ""))] {
+            let bytes = &frame[..len];
+            let layers = dissect(LinkType::ETHERNET, bytes, 73, DissectOptions::default());
+            let record = Record { layers, wire_len: 73, ..Record::default() };
+            let frame = Frame { record: &record, bytes };
+            let packet = FlowPacket::from_frame(&frame, HashSeed::new(1), Timestamp::UNKNOWN);
+            let mut lengths = Lengths::default();
+            lengths.on_frame(&frame, &packet.unwrap());
+            let [source, _] = &lengths.sides;
+            assert_eq!((source.payload_bytes, lengths.history(FlowDirection::LowToHigh)), wanted);
+            assert_eq!(source.ip_bytes, 59, "{len} bytes");
+        }
+    }
 
     fn history(segments: &[(FlowDirection, u8, bool)]) -> Lengths {
         let mut lengths = Lengths::default();

@@ -303,7 +303,9 @@ mod tests {
     struct Stuck(Receiver<()>);
 
     impl TakeRows for Stuck {
-        fn begin(&mut self, _: Schema) {}
+        fn begin(&mut self, _: Schema, _: Option<fn(&str)>) -> Result<(), RowsError> {
+            Ok(())
+        }
 
         fn take(&mut self, _: &Columns) -> Result<(), RowsError> {
             let _ = self.0.recv();
@@ -318,7 +320,7 @@ mod tests {
     #[test]
     fn once_the_run_is_stopped_rows_of_an_interface_wait_for_room() {
         let (go, stuck) = mpsc::channel();
-        let rows = RowsWriter::to_door(SCHEMA, Box::new(Stuck(stuck)));
+        let rows = RowsWriter::to_door(SCHEMA, Box::new(Stuck(stuck)), None).unwrap();
         let control = Arc::new(Control::default());
         #[allow(clippy::disallowed_methods)]
         let now = Instant::now;
@@ -340,7 +342,7 @@ mod tests {
     #[test]
     fn whoever_wants_a_new_file_does_not_wait_for_the_disk() {
         let (go, stuck) = mpsc::channel();
-        let rows = RowsWriter::to_door(SCHEMA, Box::new(Stuck(stuck)));
+        let rows = RowsWriter::to_door(SCHEMA, Box::new(Stuck(stuck)), None).unwrap();
         let control = Arc::new(Control::default());
         let (outlet, writer) = begin("numbers", rows, WhenBehind::Wait, never, control);
         let mut row = Columns::new(SCHEMA);

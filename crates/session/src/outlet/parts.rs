@@ -372,7 +372,9 @@ mod tests {
     struct Sends(mpsc::Sender<Columns>);
 
     impl TakeRows for Sends {
-        fn begin(&mut self, _: Schema) {}
+        fn begin(&mut self, _: Schema, _: Option<fn(&str)>) -> Result<(), RowsError> {
+            Ok(())
+        }
 
         fn take(&mut self, rows: &Columns) -> Result<(), RowsError> {
             self.0.send(rows.clone()).unwrap();
@@ -414,7 +416,7 @@ mod tests {
     fn the_last_section_is_in_order_whichever_pass_ends_it_first() {
         for late in [0, 1] {
             let (to, from) = mpsc::channel();
-            let rows = RowsWriter::to_door(SCHEMA, Box::new(Sends(to)));
+            let rows = RowsWriter::to_door(SCHEMA, Box::new(Sends(to)), None).unwrap();
             let control = Arc::new(Control::default());
             let begun: (Outlet, OutletWriter) =
                 begin("numbers", rows, WhenBehind::Wait, never, control);

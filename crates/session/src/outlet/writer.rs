@@ -120,10 +120,15 @@ pub trait Taker<P: Rows>: Sized + Send + 'static {
     fn finish(self) -> Result<(), RowsError>;
 }
 
-/// A consumer of rows that go into no file: a front end, which stores or passes them on.
+/// A consumer of rows that go into no single file: a front end, which stores or passes them on, or
+/// an export.
 pub trait TakeRows: Send {
-    /// Says which columns rows will have, before any come.
-    fn begin(&mut self, schema: Schema);
+    /// Says which columns rows will have, before any come, and lends what prints messages for
+    /// users, if they want them.
+    ///
+    /// # Errors
+    /// [`RowsError`]: there is no place for rows, so the run does not begin.
+    fn begin(&mut self, schema: Schema, tell: Option<fn(&str)>) -> Result<(), RowsError>;
 
     /// Takes rows. Whoever waits here makes the queue full: see [`WhenBehind`](super::WhenBehind).
     ///
@@ -188,11 +193,17 @@ impl RowsWriter {
         Ok(Self::Stream(Box::new(Writer::streaming(format, schema, stream)?)))
     }
 
-    /// To a front end.
-    #[must_use]
-    pub fn to_door(schema: Schema, mut door: Box<dyn TakeRows>) -> Self {
-        door.begin(schema);
-        Self::Door(door)
+    /// To who takes them instead.
+    ///
+    /// # Errors
+    /// [`RowsError`]
+    pub fn to_door(
+        schema: Schema,
+        mut door: Box<dyn TakeRows>,
+        tell: Option<fn(&str)>,
+    ) -> Result<Self, RowsError> {
+        door.begin(schema, tell)?;
+        Ok(Self::Door(door))
     }
 }
 

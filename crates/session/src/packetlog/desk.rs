@@ -276,8 +276,10 @@ impl Desk {
 
     /// Everything that is to be known, as JSON.
     pub fn status(&self) -> Value {
-        let tally = self.tally.now();
+        // The writer first: it writes nothing that was not kept before, so that no packet is in two
+        // of the counts.
         let gauges = self.writer.gauges();
+        let tally = self.tally.now();
         let state = self.lock();
         let short: Vec<_> = state.manager.shortages().map(Shortage::name).collect();
         json!({
@@ -393,6 +395,48 @@ mod tests {
         };
         let events = Events::append(&folder.join("events.jsonl"), None, CLOCK, None).unwrap();
         (Desk::new(settings, &classes, "default", is_fixed, watched, events), switch)
+    }
+
+    /// A writer that writes what is kept while it is asked.
+    struct Quick(Arc<Tally>);
+
+    impl Writer for Quick {
+        fn gauges(&self) -> Gauges {
+            for count in [&self.0.seen, &self.0.kept] {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            Gauges { written_packets: self.0.now().kept, ..Gauges::default() }
+        }
+        fn status(&self) -> Value {
+            Value::Null
+        }
+        fn losses(&self) -> Value {
+            Value::Null
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_written_while_the_status_is_made_counts_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let tally = Arc::<Tally>::default();
+        let (_, switch) = desk(folder.path(), Gauges::default(), true);
+        let watched = DeskInputs {
+            switch,
+            tally: Arc::clone(&tally),
+            progress: Arc::default(),
+            work: Arc::default(),
+            drift: None,
+            writer: Box::new(Quick(tally)),
+            clock: CLOCK,
+        };
+        let events = Events::append(&folder.path().join("more"), None, CLOCK, None).unwrap();
+        let desk = Desk::new(Settings::default(), &[], "default", true, watched, events);
+        for seen in 1..4 {
+            let packets = &desk.status()["packets"];
+            let of = |key: &str| packets[key].as_u64().unwrap();
+            let sum: u64 = ["kept", "waiting", "passed_over", "lost"].map(of).iter().sum();
+            assert_eq!((of("seen"), sum), (seen, seen), "{packets}");
+        }
     }
 
     #[test]

@@ -151,13 +151,15 @@ impl Listing {
         match self.what {
             Listed::Hosts => {
                 let (source, destination) = key.endpoints(direction);
+                let mut is_beyond = false;
                 for (side, address) in [source.address, destination.address].into_iter().enumerate()
                 {
                     match entry(&mut self.hosts, address, direction) {
                         Some(sums) => sums.add(side, bytes, time),
-                        None => self.beyond += 1,
+                        None => is_beyond = true,
                     }
                 }
+                self.beyond += u64::from(is_beyond);
             }
             Listed::Sessions => match entry(&mut self.sessions, key, direction) {
                 Some(sums) => sums.add(usize::from(sums.direction != direction), bytes, time),

@@ -192,7 +192,8 @@ impl Writer for Watcher {
             written_bytes: of(&self.state.bytes_written),
             write_busy_ns: of(&self.state.write_ns_total),
             lost: self.state.lost_total(),
-            written_packets: of(&self.state.packets_written),
+            written_packets: of(&self.state.packets_written)
+                .saturating_sub(of(&self.state.packets_gone)),
             unwritten_packets: of(&self.state.packets_unwritten),
         }
     }

@@ -14,7 +14,13 @@ use CountKind::{Counter, Gauge};
 /// Each count: its name, kind, help, and where it stands in the status.
 const COUNTS: &[(&str, CountKind, &str, &str)] = &[
     ("packets_seen", Counter, "Packets received.", "/packets/seen"),
-    ("packets_kept", Counter, "Packets in the log, in full or truncated.", "/packets/kept"),
+    (
+        "packets_kept",
+        Counter,
+        "Packets written to the log, in full or truncated; those of files that others deleted are \
+         lost packets as well.",
+        "/log/packets_written",
+    ),
     ("packets_waiting", Gauge, "Packets that wait to be written.", "/packets/waiting"),
     ("packets_passed_over", Counter, "Packets skipped by the mode.", "/packets/passed_over"),
     (

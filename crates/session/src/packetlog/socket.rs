@@ -84,7 +84,7 @@ impl Drop for Socket {
 
 /// Whether a recorder that runs answers for the log of this folder.
 pub fn is_answered(folder: &Path) -> bool {
-    UnixStream::connect(folder.join(NAME)).is_ok()
+    files::connect(&folder.join(NAME)).is_ok()
 }
 
 fn answer(stream: &UnixStream, desk: &Desk) -> io::Result<()> {
@@ -120,7 +120,7 @@ pub fn ask(folder: &Path, request: &str) -> Result<String, LogError> {
         };
         LogError::error(format_args!("{}: {error}{hint}", path.display()))
     };
-    let mut stream = UnixStream::connect(&path).map_err(failed)?;
+    let mut stream = files::connect(&path).map_err(failed)?;
     stream.set_read_timeout(Some(5 * PATIENCE)).map_err(failed)?;
     stream.write_all(format!("{request}\n").as_bytes()).map_err(failed)?;
     let mut answer = String::new();

@@ -5,7 +5,7 @@ use sink::Format;
 
 use super::outputs::{OutputSettings, OutputTarget};
 use crate::application::{Entry, Ready};
-use crate::exports::{Export, Form, export};
+use crate::exports::{Door, Export, Form};
 use crate::networks::Enriching;
 use crate::outlet::{OutletWriter, TakeRows};
 use crate::toml_text::Mistake;
@@ -79,8 +79,7 @@ impl AppPlan {
             Form::Rows(format) => format,
             Form::Records(_) => Format::Jsonl,
         };
-        let (ready, door) = export(self.ready, asked);
         let output = Some(OutputSettings { path, format, force });
-        Self { ready, door: Some(door), output, ..self }
+        Self { door: Some(Box::new(Door::new(asked))), output, ..self }
     }
 }

@@ -102,7 +102,7 @@ pub(super) fn tables(planned: &[AppPlan], is_central: bool) -> Vec<(&'static str
 /// What rows of sensors are shown to and written into.
 pub struct CentralRun {
     central: Central,
-    writers: Vec<OutletWriter>,
+    writers: Vec<(usize, OutletWriter)>,
     /// Entered once everything is open.
     jail: Option<RunJail>,
     tell: fn(&str),
@@ -136,8 +136,8 @@ impl CentralRun {
         let options = options(settings, nats, lent);
         let store = plan.store.get_or_insert_with(Store::new);
         let (mut begun, mut tables) = (PendingWriters(Vec::new()), Vec::new());
-        for one in plan.applications.drain(..) {
-            tables.extend(open(one, store, lent, &mut begun)?);
+        for (at, one) in plan.applications.drain(..).enumerate() {
+            tables.extend(open((at, one), store, lent, &mut begun)?);
         }
         let about = "Alerts of sensors.";
         let schema = central_schema(alerts::SCHEMA);
@@ -164,14 +164,14 @@ impl CentralRun {
 
     /// Has files finished, and new ones begun.
     pub fn reopen(&self) {
-        self.writers.iter().for_each(OutletWriter::reopen);
+        self.writers.iter().for_each(|(_, writer)| writer.reopen());
     }
 
     /// Ends without files: the run did not begin.
     pub fn abandon(self) {
         let Self { central, writers, .. } = self;
         let _ = central.end();
-        writers.into_iter().for_each(OutletWriter::abandon);
+        writers.into_iter().for_each(|(_, writer)| writer.abandon());
     }
 
     /// Ends, with all rows written that were received.
@@ -204,7 +204,7 @@ fn options(settings: &SensorsSettings, nats: &NatsSettings, lent: &CentralDoors)
 
 /// A table of the store, and the file of its rows if there is one; nothing for what has no rows.
 fn open(
-    planned: AppPlan,
+    (at, planned): (usize, AppPlan),
     store: &Arc<Store>,
     lent: &CentralDoors,
     begun: &mut PendingWriters,
@@ -230,6 +230,6 @@ fn open(
     let (now, control) = (lent.doors.clock.now, Arc::clone(&lent.control));
     let (outlet, writer) = outlet::begin(name, rows, WhenBehind::Wait, now, control);
     store.count_by(name, writer.counting());
-    begun.0.push(writer);
+    begun.0.push((at, writer));
     Ok(Some(CentralTable { name: of_sensors, schema, put: Box::new(move |rows| outlet.put(rows)) }))
 }

@@ -29,7 +29,7 @@ pub(super) fn open_rows(
     doors: Doors,
 ) -> Result<RowsWriter, RowsError> {
     let output = match to {
-        RowsTo::Door(door) => return Ok(RowsWriter::to_door(schema, door)),
+        RowsTo::Door(door) => return RowsWriter::to_door(schema, door, doors.tell),
         RowsTo::File(output) => output,
     };
     if output.is_stdout() {
@@ -40,17 +40,26 @@ pub(super) fn open_rows(
     RowsWriter::to_file(output.format, schema, file)
 }
 
-/// Waits until all rows are written; the first that could not be is why the run failed.
+/// Rows of an application that were dropped.
+pub(super) struct DroppedRows {
+    /// The application's place in the run: several may have one name.
+    pub place: usize,
+    pub name: &'static str,
+    pub count: u64,
+}
+
+/// Waits until all rows are written, of writers by the places of their applications; the first that
+/// could not be is why the run failed.
 pub(super) fn finish_rows(
-    writers: Vec<OutletWriter>,
+    writers: Vec<(usize, OutletWriter)>,
     failure: &mut Option<RunError>,
-) -> Vec<(&'static str, u64)> {
+) -> Vec<DroppedRows> {
     let mut dropped = Vec::new();
-    for writer in writers {
+    for (place, writer) in writers {
         let name = writer.name();
         match writer.finish() {
             Ok(0) => {}
-            Ok(count) => dropped.push((name, count)),
+            Ok(count) => dropped.push(DroppedRows { place, name, count }),
             Err(error) if explains(&error, failure.as_ref()) => {
                 *failure = Some(RunError::Rows(name, error));
             }
@@ -100,8 +109,56 @@ pub(super) fn wrong_rows(
 #[cfg(test)]
 mod tests {
     use std::io::{Error, ErrorKind};
+    use std::sync::mpsc::{self, Receiver};
+    use std::time::Instant;
+
+    use engine::columns::{Columns, Field, Kind, Schema, Value};
 
     use super::*;
+    use crate::outlet::{Outlet, WhenBehind, begin};
+
+    const SCHEMA: Schema = &[Field::new("number", Kind::U64, "A number.")];
+
+    /// A disk that takes nothing until its other end is gone.
+    struct Stuck(Receiver<()>);
+
+    impl TakeRows for Stuck {
+        fn begin(&mut self, _: Schema, _: Option<fn(&str)>) -> Result<(), RowsError> {
+            Ok(())
+        }
+
+        fn take(&mut self, _: &Columns) -> Result<(), RowsError> {
+            let _ = self.0.recv();
+            Ok(())
+        }
+
+        fn finish(self: Box<Self>) -> Result<(), RowsError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn rows_that_are_dropped_are_those_of_one_of_two_applications_of_a_name() {
+        let (go, stuck) = mpsc::channel();
+        let rows = RowsWriter::to_door(SCHEMA, Box::new(Stuck(stuck)), None).unwrap();
+        let other = RowsWriter::to_door(SCHEMA, Box::new(Stuck(mpsc::channel().1)), None).unwrap();
+        #[allow(clippy::disallowed_methods)]
+        let now = Instant::now;
+        let top = |rows| begin("top", rows, WhenBehind::Drop, now, Default::default());
+        let begun: [(Outlet, OutletWriter); 2] = [top(other), top(rows)];
+        let [(quick, first), (slow, second)] = begun;
+        let mut row = Columns::new(SCHEMA);
+        row.push_row(&[Value::U64(1)]).unwrap();
+        quick.put(row.clone());
+        (0..100).for_each(|_| slow.put(row.clone()));
+        drop((go, quick, slow));
+        let mut failure = None;
+        let dropped = finish_rows(vec![(0, first), (1, second)], &mut failure);
+        assert!(failure.is_none());
+        let dropped: Vec<_> =
+            dropped.iter().map(|one| (one.place, one.name, one.count > 50)).collect();
+        assert_eq!(dropped, [(1, "top", true)]);
+    }
 
     #[test]
     fn a_reader_that_has_seen_enough_hides_no_failure() {

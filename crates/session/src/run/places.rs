@@ -50,17 +50,21 @@ impl Plan {
     }
 
     fn log_budget(&self) -> Option<u64> {
-        match self.tables.get("packetlog")?.get("log")?.get("keep-bytes")? {
+        // One application gives each kind of labels, so there is one log.
+        let packetlog = match self.tables.get("packetlog")? {
+            Value::Array(tables) => tables.first()?,
+            table => table,
+        };
+        match packetlog.get("log")?.get("keep-bytes")? {
             Value::Integer(bytes) => u64::try_from(*bytes).ok(),
             Value::String(text) => parse_bytes(text).ok(),
             _ => None,
         }
     }
 
-    /// Whether taps of an interface are asked for, which count by eBPF.
+    /// Whether programs in the kernel are asked for, such as taps of an interface.
     #[must_use]
     pub fn has_taps(&self) -> bool {
-        let egress = self.tables.get("cca").and_then(|table| table.get("egress"));
-        self.input.is_live() && egress.is_some()
+        self.input.is_live() && self.applications.iter().any(|one| one.ready.attaches())
     }
 }

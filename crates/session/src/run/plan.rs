@@ -19,7 +19,7 @@ use super::central;
 use super::drilling::drills_at;
 use super::interfaces::NOT_NAMED;
 use super::opener::Opener;
-use super::outputs::{OutputTarget, take_output};
+use super::outputs::{OutputSettings, OutputTarget, take_output};
 use super::session::RunError;
 pub use super::settings::RunSettings;
 use crate::application::{Clash, CombinedWants, Entry, Reading, Ready, Refusal, Site, Wants};
@@ -569,13 +569,20 @@ fn application(
     Some((output?, ready?))
 }
 
+/// A file that may not be there yet, whatever way its path goes.
+fn place_of(path: &Path) -> PathBuf {
+    let path = if path.as_os_str() == "-" { Path::new("/dev/stdout") } else { path };
+    let folder = files::folder_of(path).canonicalize();
+    folder.ok().zip(path.file_name()).map_or_else(|| path.to_owned(), |(at, name)| at.join(name))
+}
+
 /// Two tables in one file, or on standard output, would be neither.
 fn refuse_shared(planned: &[AppPlan], mistakes: &mut Mistakes) {
     for (at, one) in planned.iter().enumerate() {
         let Some(output) = &one.output else { continue };
         let before = planned.get(..at).unwrap_or_default().iter();
-        let mut same = before
-            .filter(|other| other.output.as_ref().is_some_and(|other| other.path == output.path));
+        let is_same = |other: &OutputSettings| place_of(&other.path) == place_of(&output.path);
+        let mut same = before.filter(|other| other.output.as_ref().is_some_and(is_same));
         if let Some(other) = same.next() {
             let (name, other) = (one.ready.name(), other.ready.name());
             let path = output.path.display();

@@ -164,9 +164,11 @@ impl<T> Readings<T> {
         }
     }
 
-    /// The latest that was read, unless a later one was taken before.
-    pub fn take(&mut self) -> Option<T> {
-        let (number, read) = self.from.try_iter().max_by_key(|(number, _)| *number)?;
+    /// The latest that was read, unless a later one was taken before. `on_end` is called for each
+    /// that has ended since this was asked last: someone may wait for those that are out of date.
+    pub fn take(&mut self, mut on_end: impl FnMut()) -> Option<T> {
+        let ended = self.from.try_iter().inspect(|_| on_end());
+        let (number, read) = ended.max_by_key(|(number, _)| *number)?;
         if number <= self.taken {
             return None;
         }
@@ -206,15 +208,21 @@ mod tests {
     fn a_reading_that_was_begun_earlier_is_not_taken_later() {
         let mut readings = Readings::default();
         let (first, second, third) = (readings.begin(), readings.begin(), readings.begin());
-        assert_eq!(readings.take(), None);
+        let take = |readings: &mut Readings<&'static str>| {
+            let mut ended = 0;
+            let taken = readings.take(|| ended += 1);
+            (ended, taken)
+        };
+        assert_eq!(take(&mut readings), (0, None));
         second("second");
-        assert_eq!(readings.take(), Some("second"));
+        assert_eq!(take(&mut readings), (1, Some("second")));
+        // Out of date, and over all the same.
         first("first");
-        assert_eq!(readings.take(), None);
+        assert_eq!(take(&mut readings), (1, None));
         let fourth = readings.begin();
         fourth("fourth");
         third("third");
-        assert_eq!(readings.take(), Some("fourth"));
-        assert_eq!(readings.take(), None);
+        assert_eq!(take(&mut readings), (2, Some("fourth")));
+        assert_eq!(take(&mut readings), (0, None));
     }
 }

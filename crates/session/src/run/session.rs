@@ -21,7 +21,7 @@ use super::driving::{Driving, Looking};
 use super::faults::Supervision;
 use super::interfaces::Interfaces;
 use super::jailed::{Jail, RunJail};
-use super::outlets::{RowsTo, finish_rows, open_rows, wrong, wrong_rows};
+use super::outlets::{DroppedRows, RowsTo, finish_rows, open_rows, wrong, wrong_rows};
 use super::passes::{Making, Seats};
 use super::plan::{AppPlan, Plan};
 use super::reload::Reload;
@@ -114,7 +114,8 @@ pub struct Session {
     clock: Clock,
     driving: Driving,
     names: Vec<&'static str>,
-    writers: Vec<OutletWriter>,
+    /// By the places of their applications.
+    writers: Vec<(usize, OutletWriter)>,
     reload: Reload,
     besides: Besides,
     counted: Option<LiveCounts>,
@@ -351,7 +352,7 @@ impl Session {
         let Self { driving, writers, besides, .. } = self;
         // Who hands in rows goes first: writers wait for that.
         drop((driving, besides));
-        writers.into_iter().for_each(OutletWriter::abandon);
+        writers.into_iter().for_each(|(_, writer)| writer.abandon());
     }
 
     /// Enters the jail and reads to the end. `hangup` says whether new files are to be begun, and
@@ -372,7 +373,7 @@ impl Session {
             reload.interfaces.news().for_each(|line| tell(&line));
             let Some(again) = hangup() else { return };
             let begun = (clock.now)();
-            writers.iter().for_each(OutletWriter::reopen);
+            writers.iter().for_each(|(_, writer)| writer.reopen());
             if let Again::Settings(plan) = again {
                 let lines = reload.take_up(*plan);
                 let waited = (clock.now)().saturating_duration_since(begun);
@@ -387,13 +388,17 @@ impl Session {
         let (passed, received) = match read {
             Ok(read) => read,
             Err(error) => {
-                writers.into_iter().for_each(OutletWriter::abandon);
+                writers.into_iter().for_each(|(_, writer)| writer.abandon());
                 return Err(error.into());
             }
         };
         supervision.end_drills(&received.report);
-        let (closings, mut failure) = close(passed, &names, &supervision);
+        let (mut closings, mut failure) = close(passed, &names, &supervision);
         let dropped = finish_rows(writers, &mut failure);
+        for DroppedRows { place, count, .. } in &dropped {
+            let mut of_place = closings.iter_mut().filter(|(at, _)| at == place);
+            of_place.next().into_iter().for_each(|(_, closing)| closing.dropped_rows += count);
+        }
         if let Some(counted) = counted {
             counted.end(&closings, &received);
         }
@@ -405,6 +410,7 @@ impl Session {
             Some(failure) => Err(failure),
             None => {
                 let unlabelled = supervision.loss(NO_APPLICATION, OF_RULES);
+                let dropped = dropped.into_iter().map(|one| (one.name, one.count)).collect();
                 Ok(SessionOutcome { inputs, received, closings, besides, dropped, unlabelled })
             }
         }
@@ -463,7 +469,7 @@ impl Context<'_> {
         begun: &mut PendingWriters,
     ) -> Result<Waiting, RunError> {
         let AppPlan { ready, output, door, shown, place, about, wants_door, enriching } = planned;
-        begun.0.extend(shown);
+        begun.0.extend(shown.map(|writer| (at, writer)));
         let (name, base) = (ready.name(), ready.schema(Captures::of(self.inputs).are_named()));
         let enriching = enriching.map(|enriching| enriching.with(base));
         let schema = enriching.as_ref().map_or(base, Enriching::schema);
@@ -497,7 +503,7 @@ impl Context<'_> {
         if let Some(store) = self.shown {
             whose.count_by(store, writer.counting());
         }
-        begun.0.push(writer);
+        begun.0.push((at, writer));
         Ok(Waiting { ready, outlet: Some(outlet), place, table, enriching, whose })
     }
 
@@ -571,11 +577,11 @@ impl Context<'_> {
 }
 
 /// Writers of a run that has not begun yet: where it does not, there is nothing to be kept.
-pub(super) struct PendingWriters(pub(super) Vec<OutletWriter>);
+pub(super) struct PendingWriters(pub(super) Vec<(usize, OutletWriter)>);
 
 impl Drop for PendingWriters {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(OutletWriter::abandon);
+        self.0.drain(..).for_each(|(_, writer)| writer.abandon());
     }
 }
 

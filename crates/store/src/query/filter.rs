@@ -170,6 +170,10 @@ fn condition(
                     Some(text) => Condition::Equal(is_equal, text),
                     None => Condition::Address(is_equal, net),
                 },
+                None if holds_addresses(column) && !is_quoted => {
+                    let wanted = "an address, or a prefix such as 10.0.0.0/8";
+                    return Err(wrong_value(column, text, wanted));
+                }
                 None => Condition::Equal(is_equal, text.clone()),
             }),
             _ => {
@@ -200,6 +204,13 @@ fn condition(
         }
     };
     Ok(Condition::Number(comparison, number))
+}
+
+/// Whether every value of a column is an address: no row has another text, and a slip such as
+/// 10.0.0.0/33 would look like traffic that is not there. `host` may be a name in tables of other
+/// programs.
+fn holds_addresses(column: &str) -> bool {
+    column == "ip" || column.ends_with("_ip")
 }
 
 fn wrong_value(column: &str, value: &str, wanted: &str) -> QueryError {

@@ -101,6 +101,8 @@ def read(path: Path) -> list[Run]:
             raise ValueError(f"{len(steps)} rows, of which the first line says another number")
         rows = (numpy.expm1(steps * math.log(head["step"])) / SCALE).astype(numpy.float32)
         return _runs(head["runs"], rows)
+    except OptionError:
+        raise
     except (lzma.LZMAError, EOFError, ValueError, KeyError, TypeError, OSError) as error:
         raise OptionError(
             f"{path}: {error}; wanted: a row file of models/onetap_traces.py"

@@ -118,6 +118,17 @@ fn below_labels() {
         let layers = assert_found(LinkType::ETHERNET, &frame, network);
         assert!(layers.has(Layers::MPLS));
     }
+    // Addresses whose first byte looks like a version, without a control word.
+    for first in [0x40, 0x44, 0x48, 0x4c, 0x60, 0x64, 0x68, 0x6c] {
+        for (kind, inner, network) in
+            [(IPV4, inner4(), Network::Ipv4), (IPV6, inner6(), Network::Ipv6)]
+        {
+            let mut carried = ethernet(kind, &inner);
+            carried[..6].copy_from_slice(&[first, 0xa8, 0x42, 0x91, 7, 0x3c]);
+            let frame = ethernet(MPLS, &mpls(17, true, &carried));
+            assert_found(LinkType::ETHERNET, &frame, network);
+        }
+    }
     let frame = ethernet(MPLS, &mpls(16, true, &[0x10, 0, 0, 0]));
     let layers = read(LinkType::ETHERNET, &frame);
     assert_eq!((layers.network, layers.fault, layers.ether_type), (Network::None, None, MPLS));

@@ -5,6 +5,8 @@ use crate::layers::{Layers, Network};
 use crate::malformed::Malformed;
 use crate::wire::cooked::{self, Cooked};
 use crate::wire::ethernet::{self, Ethernet, ether_type};
+use crate::wire::ipv4::Ipv4;
+use crate::wire::ipv6::{self, Ipv6};
 use crate::wire::llc::{self, Llc};
 use crate::wire::loopback::{self, Loopback};
 use crate::wire::macsec::{self, Macsec};
@@ -124,6 +126,10 @@ impl Walk<'_> {
         match bytes.first() {
             None if self.remaining() == 0 => Next::Stop,
             None => self.missing(1, Malformed::MplsStackShort),
+            // The first byte of an Ethernet address may look like a version (RFC 4928 §3).
+            Some(0x40..=0x4f | 0x60..=0x6f) if is_ethernet(Some(bytes)) && !self.may_be_ip() => {
+                Next::Ethernet
+            }
             Some(0x40..=0x4f) => Next::Ipv4,
             Some(0x60..=0x6f) => Next::Ipv6,
             Some(first) => {
@@ -137,6 +143,21 @@ impl Walk<'_> {
                     Next::Stop
                 }
             }
+        }
+    }
+
+    /// Whether the lengths of an IP header at the position can be true.
+    fn may_be_ip(&self) -> bool {
+        let bytes = self.captured();
+        let len = match bytes.first() {
+            Some(0x40..=0x4f) => {
+                Ipv4::new(bytes).map(|view| view.header_len().max(usize::from(view.total_length())))
+            }
+            _ => Ipv6::new(bytes).map(|view| ipv6::HEADER_LEN + usize::from(view.payload_length())),
+        };
+        match len {
+            Ok(len) => len <= self.remaining() || self.is_open,
+            Err(cause) => matches!(cause, Malformed::Ipv4HeaderShort | Malformed::Ipv6HeaderShort),
         }
     }
 

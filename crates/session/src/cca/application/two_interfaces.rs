@@ -27,8 +27,11 @@ impl Devices {
     /// For a front end: no other application runs.
     ///
     /// # Errors
-    /// [`DeviceError`]: a name that stands for no device.
+    /// [`DeviceError`]: a name that stands for no device, or the same one twice.
     pub fn alone(ingress: &str, egress: &str, duration: Option<Span>) -> Result<Self, DeviceError> {
+        if ingress == egress {
+            return Err(DeviceError::both_taps(egress));
+        }
         let ingress = (ingress.to_owned(), ingress.parse()?);
         let egress = (egress.to_owned(), egress.parse()?);
         Ok(Self { ingress, egress, duration, are_alone: true })
@@ -78,13 +81,7 @@ impl Devices {
         let departures =
             behind.parse::<Departures>().map_err(|error| Refusal::of("egress", error))?;
         if before == behind {
-            return Err(Refusal::of(
-                "egress",
-                format_args!(
-                    "{behind} is upstream of the queue as well; wanted: the receiving interface of \
-                     the next hop, or xmit:{behind} for what is handed to the driver"
-                ),
-            ));
+            return Err(Refusal::of("egress", DeviceError::both_taps(&behind)));
         }
         let (ingress, egress) = ((before, device), (behind, departures));
         Ok(Self { ingress, egress, duration: None, are_alone: false })
@@ -180,5 +177,18 @@ impl Beside for Queue {
             Ok(lines) => BesideReport { lines, loss: failure },
             Err(error) => BesideReport { lines: format!("cca: {error}\n"), loss: failure },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_device_is_not_taken_for_both_taps() {
+        let said = Devices::alone("r:up0", "r:up0", None).err().map(|error| error.to_string());
+        assert!(said.is_some_and(|said| said.contains("xmit:r:up0")));
+        assert!(Devices::alone("up0", "xmit:up0", None).is_ok());
+        assert!(Devices::alone("r:up0", "up0", None).is_ok());
     }
 }

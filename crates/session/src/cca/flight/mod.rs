@@ -193,6 +193,11 @@ impl FlightReader {
         };
         say(counts.not_tcp, "packets are not TCP; UDP and QUIC have no visible sequence numbers");
         say(counts.unreadable, "packets are fragments, or their headers cannot be decoded");
+        say(
+            counts.cut_options,
+            "packets are captured without all of their TCP options, so without SACK and the RTT \
+             upstream of the tap; wanted: 118 bytes of each frame",
+        );
         say(counts.no_time, "packets have no timestamp");
         say(
             counts.out_of_window,

@@ -31,6 +31,17 @@ impl fmt::Display for DeviceError {
 
 impl std::error::Error for DeviceError {}
 
+impl DeviceError {
+    /// One device for both taps, which sees each packet once: no flow would have anything in the
+    /// queue.
+    pub(in crate::cca) fn both_taps(device: &str) -> Self {
+        Self(format!(
+            "{device} is upstream of the queue as well; wanted: the receiving interface of the \
+             next hop, or xmit:{device} for what is handed to the driver"
+        ))
+    }
+}
+
 /// A network namespace cannot be entered.
 #[derive(Debug)]
 pub struct NamespaceError {
