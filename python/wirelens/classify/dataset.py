@@ -444,7 +444,7 @@ def load(
     told: list[str] = []
     row_families = _families(source, found, keys["file"])
     if keeps_others or UNKNOWN in found.labels:
-        told = _others_unknown(found, flows_min, classes, row_families, sealed)
+        told += _others_unknown(found, flows_min, classes, row_families, sealed)
         classes, flows_min = _with_unknown(classes), 1
     names, kept, warnings = _classes(found, flows_min, classes)
     if names_list is not None:
@@ -468,12 +468,7 @@ def load(
         matching=found,
         keys=[flow_keys[row] for row in kept],
         first_ns=[first_ns[row] for row in kept],
-        warnings=[
-            *source.warnings,
-            *told,
-            *warnings,
-            *copies.opaque_message(source.captures, hashes),
-        ],
+        warnings=[*told, *warnings, *copies.opaque_message(source.captures, hashes)],
         idle_timeout_ns=idle_timeout_ns,
         hashes=hashes,
     )
