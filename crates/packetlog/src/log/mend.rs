@@ -15,6 +15,10 @@ const PIECE_LEN: u64 = 16 << 20;
 /// Bytes of a chunk without anything, at most: what a trailer can fill.
 const VOID_LEN: usize = 15 * ALIGNMENT;
 
+/// The first word of a section, and its third: pcapng's byte order, least significant first.
+const SECTION_BEGINS: &[u8] = &[0x0a, 0x0d, 0x0d, 0x0a];
+const ORDER: &[u8] = &[0x4d, 0x3c, 0x2b, 0x1a];
+
 /// What was made of a place.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Repair {
@@ -97,6 +101,10 @@ fn void_section(bytes: &mut [u8]) -> usize {
 
 /// What the whole packets at the start of `bytes` say, and where they end.
 fn before_tear(bytes: &[u8]) -> (Trailer, usize) {
+    // Packets of a file of another kind would become a chunk that the next search does not find.
+    if !is_section(bytes) {
+        return (Trailer::default(), 0);
+    }
     // A compact block that is there to its end holds its packets, whatever is torn behind it.
     if let Some(end) = compact_end(bytes) {
         let mut plain = bytes.get(..end).unwrap_or_default().to_vec();
@@ -106,6 +114,11 @@ fn before_tear(bytes: &[u8]) -> (Trailer, usize) {
         }
     }
     packets_before(bytes, sections_end(bytes))
+}
+
+/// Whether a section as recorders write it begins here.
+fn is_section(bytes: &[u8]) -> bool {
+    bytes.starts_with(SECTION_BEGINS) && bytes.get(8..).is_some_and(|at| at.starts_with(ORDER))
 }
 
 /// What the whole packets of `bytes` before `end` say, and where they end.

@@ -251,6 +251,24 @@ fn names_in_a_log_do_not_reach_a_terminal_as_they_are() {
 }
 
 #[test]
+fn packets_of_another_kind_of_file_are_no_chunk() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("p0-20261121T093000Z-000000.pcapng");
+    // A trailer behind it would be where blocks begin.
+    let mut frame = Packet::numbered(1).bytes(1);
+    frame.resize(frame.len().next_multiple_of(4), 0);
+    let len = u32::try_from(frame.len()).unwrap();
+    let header = [0xa1b2_3c4d_u32, 4 << 16 | 2, 0, 0, 65_535, 1, 1, 0, len, len];
+    let mut bytes: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.extend_from_slice(&frame);
+    std::fs::write(&file, bytes).unwrap();
+    let first = recover(folder.path()).unwrap();
+    assert_eq!((first.chunks_mended, first.packets_saved), (0, 0));
+    let again = recover(folder.path()).unwrap();
+    assert_eq!((again.chunks_mended, again.indexes_made, again.bytes_lost), (0, 0, 0));
+}
+
+#[test]
 fn links_that_somebody_put_into_a_log_are_not_followed() {
     let (folder, whole) = base(false);
     let outside = tempfile::tempdir().unwrap();
