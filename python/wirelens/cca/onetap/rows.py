@@ -89,7 +89,9 @@ def read(path: Path) -> list[Run]:
     """
     try:
         line, codes = lzma.decompress(path.read_bytes()).split(b"\n", 1)
-        head = dict(json.loads(line))
+        head = json.loads(line)
+        if not isinstance(head, dict):
+            raise ValueError("its first line is no object")
         if head.get("format") != FORMAT or tuple(head["inputs"]) != INPUTS:
             raise OptionError(
                 f"{path}: format {head.get('format')!r}, inputs {head.get('inputs')}; wanted: "
