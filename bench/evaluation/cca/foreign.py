@@ -44,8 +44,8 @@ def weights(model: str) -> str:
     return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
 
-def measure(run: Path, model: str) -> list[dict[str, Any]]:
-    """Rows of one run."""
+def measure(run: Path, model: str, sha256: str) -> list[dict[str, Any]]:
+    """Rows of one run; `sha256` is that of the model's weights."""
     command = [
         str(ROOT / "target/release/wirelens"), "cca", "-q", "--model", model, "--every", "1s",
         "-n", "100", "--format", "jsonl",
@@ -72,7 +72,7 @@ def measure(run: Path, model: str) -> list[dict[str, Any]]:
             sums[key][f"confidence to {which}"] += row["confidence"]
             sums[key]["sure"] += row["confidence"] >= SURE
     return [
-        {"run": run.name, "model": weights(model), "flows": len(truth), "control": control,
+        {"run": run.name, "model": sha256, "flows": len(truth), "control": control,
          "length": length, "answers": sum(names.values()), "names": dict(sorted(names.items())),
          **sums[control, length]}
         for (control, length), names in sorted(found.items())
@@ -145,11 +145,12 @@ def main() -> None:
     asked = parser.parse_intermixed_args()
     lines = asked.rows.read_text(encoding="utf-8").splitlines() if asked.rows.exists() else []
     rows = [json.loads(line) for line in lines]
-    done = {row["run"] for row in rows if row.get("model") == weights(asked.model)}
+    sha256 = weights(asked.model)
+    done = {row["run"] for row in rows if row.get("model") == sha256}
     with asked.rows.open("a", encoding="utf-8") as out:
         for run in asked.runs:
             if run.name not in done:
-                made = measure(run, asked.model)
+                made = measure(run, asked.model, sha256)
                 rows += made
                 out.writelines(json.dumps(row) + "\n" for row in made)
     print(tables(rows))

@@ -116,8 +116,7 @@ def run(task: Task) -> Report:
         )
     begun = time.monotonic()
     task.captures.check()
-    _check_model(task)
-    _check_key(task)
+    _check_plan(task)
     part = Path(task.part)
     part.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -128,8 +127,7 @@ def run(task: Task) -> Report:
         raise
     try:
         task.captures.check()
-        _check_model(task)
-        _check_key(task)
+        _check_plan(task)
     except (OSError, WirelensError):
         part.unlink(missing_ok=True)
         raise
@@ -202,28 +200,18 @@ def _content(folder: Path, file: str) -> bytes:
         ) from error
 
 
-def _check_model(task: Task) -> None:
-    """Refuses a model that is no longer that of the plan: rows of two models would be mixed."""
-    if task.model_id is None:
-        return
-    model = task.arguments["model"]
-    if model_id(model) != task.model_id:
-        raise ModelError(
-            f"{model}: another model than when the run began; wanted: the same for all tasks, on "
-            "every machine; run again with another output, or with overwrite=True"
-        )
-
-
-def _check_key(task: Task) -> None:
-    """Refuses a key that is no longer that of the plan: a name would have two pseudonyms."""
-    if task.key_id is None:
-        return
-    path = task.arguments["hash_names"]
-    if key_id(path) != task.key_id:
-        raise OptionError(
-            f"hash_names: {path}: another key than when the run began; wanted: the same for all "
-            "tasks, on every machine; run again with another output, or with overwrite=True"
-        )
+def _check_plan(task: Task) -> None:
+    """Refuses a model or a key that is no longer that of the plan: rows of two models would be
+    mixed, and a name would have two pseudonyms."""
+    model, key = task.arguments.get("model"), task.arguments.get("hash_names")
+    wanted = (
+        "than when the run began; wanted: the same for all tasks, on every machine; run again with "
+        "another output, or with overwrite=True"
+    )
+    if task.model_id is not None and model_id(model) != task.model_id:
+        raise ModelError(f"{model}: another model {wanted}")
+    if task.key_id is not None and key_id(key) != task.key_id:
+        raise OptionError(f"hash_names: {key}: another key {wanted}")
 
 
 def _ask(task: Task) -> tuple[dict[str, Any], list[str]]:

@@ -104,14 +104,18 @@ pub fn section_custom(bytes: &[u8], enterprise: u32) -> impl Iterator<Item = &[u
     Options::new(options, order).custom(enterprise)
 }
 
+/// The order of bytes in the section that `bytes` begin with; none where no section begins.
+#[must_use]
+pub fn section_order(bytes: &[u8]) -> Option<ByteOrder> {
+    let order = super::block::section_order(bytes.first_chunk()?).ok()?;
+    (order.u32_at(bytes, 0) == block_type::SECTION_HEADER).then_some(order)
+}
+
 /// Bytes of the section whose header `bytes` begins with, without that header, and the bytes of
 /// the header; `None` where it does not tell or is none.
 #[must_use]
 pub fn section_len(bytes: &[u8]) -> Option<(usize, u64)> {
-    let order = super::block::section_order(bytes.first_chunk()?).ok()?;
-    if order.u32_at(bytes, 0) != block_type::SECTION_HEADER || bytes.len() < SECTION_HEADER_LEN {
-        return None;
-    }
+    let order = section_order(bytes).filter(|_| bytes.len() >= SECTION_HEADER_LEN)?;
     let len = order.u64_of(bytes.get(16..24)?)?;
     (len != u64::MAX).then_some((order.u32_at(bytes, 4) as usize, len))
 }

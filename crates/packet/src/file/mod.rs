@@ -37,7 +37,9 @@ mod resolution;
 mod tests;
 
 pub use block::BlockKind;
-pub use custom::{PrivateBlock, custom_option, section_custom, section_len, set_section_len};
+pub use custom::{
+    PrivateBlock, custom_option, section_custom, section_len, section_order, set_section_len,
+};
 pub use encode_pcap::PcapEncoder;
 pub use encode_pcapng::{FrameNote, PcapngEncoder};
 pub use fault::{FileFault, Stop};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use packet::file::{Decoder, Item, PREFIX_LEN, PcapngEncoder, Section};
+use packet::file::{ByteOrder, Decoder, Item, PREFIX_LEN, PcapngEncoder, Section, section_order};
 
 use super::decode::packets;
 use crate::compact::{compact_end, expand};
@@ -14,10 +14,6 @@ use crate::index::{ALIGNMENT, ClassRow, Trailer, add_row};
 const PIECE_LEN: u64 = 16 << 20;
 /// Bytes of a chunk without anything, at most: what a trailer can fill.
 const VOID_LEN: usize = 15 * ALIGNMENT;
-
-/// The first word of a section, and its third: pcapng's byte order, least significant first.
-const SECTION_BEGINS: &[u8] = &[0x0a, 0x0d, 0x0d, 0x0a];
-const ORDER: &[u8] = &[0x4d, 0x3c, 0x2b, 0x1a];
 
 /// What was made of a place.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,8 +97,9 @@ fn void_section(bytes: &mut [u8]) -> usize {
 
 /// What the whole packets at the start of `bytes` say, and where they end.
 fn before_tear(bytes: &[u8]) -> (Trailer, usize) {
-    // Packets of a file of another kind would become a chunk that the next search does not find.
-    if !is_section(bytes) {
+    // Packets of a file of another kind, or of a section that recorders do not write, would become
+    // a chunk that the next search does not find.
+    if section_order(bytes) != Some(ByteOrder::Little) {
         return (Trailer::default(), 0);
     }
     // A compact block that is there to its end holds its packets, whatever is torn behind it.
@@ -114,11 +111,6 @@ fn before_tear(bytes: &[u8]) -> (Trailer, usize) {
         }
     }
     packets_before(bytes, sections_end(bytes))
-}
-
-/// Whether a section as recorders write it begins here.
-fn is_section(bytes: &[u8]) -> bool {
-    bytes.starts_with(SECTION_BEGINS) && bytes.get(8..).is_some_and(|at| at.starts_with(ORDER))
 }
 
 /// What the whole packets of `bytes` before `end` say, and where they end.

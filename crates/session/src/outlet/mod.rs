@@ -286,6 +286,26 @@ impl OutletWriter {
     }
 }
 
+/// A disk that takes nothing until it is told to, or its other end is gone.
+#[cfg(test)]
+pub(crate) struct Stuck(pub(crate) Receiver<()>);
+
+#[cfg(test)]
+impl TakeRows for Stuck {
+    fn begin(&mut self, _: engine::columns::Schema, _: Option<fn(&str)>) -> Result<(), RowsError> {
+        Ok(())
+    }
+
+    fn take(&mut self, _: &Columns) -> Result<(), RowsError> {
+        let _ = self.0.recv();
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), RowsError> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use engine::columns::{Field, Kind, Schema, Value};
@@ -297,24 +317,6 @@ mod tests {
     /// The time is asked for where rows come from an interface.
     pub(super) fn never() -> Instant {
         unreachable!("rows of captures are held as long as it takes")
-    }
-
-    /// A disk that takes nothing until it is told to.
-    struct Stuck(Receiver<()>);
-
-    impl TakeRows for Stuck {
-        fn begin(&mut self, _: Schema, _: Option<fn(&str)>) -> Result<(), RowsError> {
-            Ok(())
-        }
-
-        fn take(&mut self, _: &Columns) -> Result<(), RowsError> {
-            let _ = self.0.recv();
-            Ok(())
-        }
-
-        fn finish(self: Box<Self>) -> Result<(), RowsError> {
-            Ok(())
-        }
     }
 
     #[test]

@@ -109,33 +109,15 @@ pub(super) fn wrong_rows(
 #[cfg(test)]
 mod tests {
     use std::io::{Error, ErrorKind};
-    use std::sync::mpsc::{self, Receiver};
+    use std::sync::mpsc;
     use std::time::Instant;
 
     use engine::columns::{Columns, Field, Kind, Schema, Value};
 
     use super::*;
-    use crate::outlet::{Outlet, WhenBehind, begin};
+    use crate::outlet::{Outlet, Stuck, WhenBehind, begin};
 
     const SCHEMA: Schema = &[Field::new("number", Kind::U64, "A number.")];
-
-    /// A disk that takes nothing until its other end is gone.
-    struct Stuck(Receiver<()>);
-
-    impl TakeRows for Stuck {
-        fn begin(&mut self, _: Schema, _: Option<fn(&str)>) -> Result<(), RowsError> {
-            Ok(())
-        }
-
-        fn take(&mut self, _: &Columns) -> Result<(), RowsError> {
-            let _ = self.0.recv();
-            Ok(())
-        }
-
-        fn finish(self: Box<Self>) -> Result<(), RowsError> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn rows_that_are_dropped_are_those_of_one_of_two_applications_of_a_name() {
