@@ -21,6 +21,9 @@ from lab import Link, Listening, bring_up, ip, new_link, wait_until
 RUN = ROOT / "testdata/testbed/congestion"
 # Before the queue frames come in here, behind it there; those of the first are sent on the second.
 BEFORE, BEHIND = ("wl0", "wl1"), ("wl2", "wl3")
+# What is lost is counted from this long before a period on, where so much of the past is known.
+DROPS_LOOK_BACK_NS = 10**9
+LATE = "were handled after their period was evaluated"
 PORTS = (40780, 50768, 60896)
 PCAP_HEADER, PCAP_FRAME = 24, struct.Struct("<IIII")
 
@@ -97,8 +100,8 @@ def finished(ran: Ran) -> str:
     return ran.stderr
 
 
-def test_the_kernel_and_captures_tell_the_same_to_the_digit(tmp_path: Path, links: Link) -> None:
-    live, before, after = tmp_path / "live.jsonl", tmp_path / "b.pcap", tmp_path / "a.pcap"
+def watched(tmp_path: Path, live: Path, before: Path, after: Path) -> str:
+    """Replays while it is watched and recorded on both sides; the summary."""
     words = ("cca", "-i", BEFORE[0], "--egress", BEHIND[0], "--every", "100ms", "-o", live)
     with (
         recording(BEFORE[0], before),
@@ -107,7 +110,21 @@ def test_the_kernel_and_captures_tell_the_same_to_the_digit(tmp_path: Path, link
     ):
         replay(tmp_path)
         time.sleep(0.3)
-        summary = finished(watching.end())
+        return finished(watching.end())
+
+
+def test_the_kernel_and_captures_tell_the_same_to_the_digit(tmp_path: Path, links: Link) -> None:
+    for attempt in range(10):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        live, before, after = (folder / name for name in ("live.jsonl", "b.pcap", "a.pcap"))
+        summary = watched(tmp_path, live, before, after)
+        # A busy machine handles some packets after the period was told by whose time they are
+        # stamped, and says so.
+        if LATE not in summary:
+            break
+    else:
+        pytest.fail(f"packets were late in each of ten runs:\n{summary}")
     again = ("cca", "-r", before, "--egress", after, "--every", "100ms", "--format", "jsonl")
     ran = wirelens(*again, "--egress-offset", "0", "-n", "0")
     captures = {
@@ -119,11 +136,16 @@ def test_the_kernel_and_captures_tell_the_same_to_the_digit(tmp_path: Path, link
     begin = max(starts[2] for starts in of_flow.values())
     compared = [row for row in rows if row["start_ns"] >= begin]
     assert len(compared) > 30
-    differ = {
-        row["start_ns"] for row in compared if row != captures[row["start_ns"], row["src_port"]]
-    }
-    # A busy machine may handle a packet after the period was told by whose time it is stamped.
-    assert len(differ) <= 1, differ
+    differ = []
+    for row in compared:
+        of_capture = captures[row["start_ns"], row["src_port"]]
+        differ += [
+            (row["start_ns"], row["src_port"], name, row[name], of_capture[name])
+            for name in row
+            if row[name] != of_capture[name]
+            and (name != "drops" or row["start_ns"] >= begin + DROPS_LOOK_BACK_NS)
+        ]
+    assert not differ, differ
     # 10,605 packets with data or opening a connection were sent.
     assert "0 unreadable" in summary
     assert "5343 packets passed" in summary and "5268 packets passed" in summary, summary

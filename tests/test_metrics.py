@@ -20,6 +20,7 @@ APPLICATIONS = ("top", "flows", "classify", "packetlog", "cca", "latency", "l4s"
 ELSEWHERE = (
     "wirelens_classify_hosts", "wirelens_classify_hosts_forgotten_total",
     "wirelens_cca_choices_put_off_total", "wirelens_cca_choices_beyond_max_total",
+    "wirelens_cca_packets_late_total",
     "wirelens_latency_matched_packets_total", "wirelens_latency_elsewhere_packets_total",
     "wirelens_latency_no_room_packets_total", "wirelens_latency_stray_packets_total",
     # A calibration is of one site: tests/test_packetlog_calibrate.py makes one and reads these.

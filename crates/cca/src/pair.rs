@@ -276,7 +276,10 @@ impl Pair {
     /// none before it to compare with, and shows nothing, unless its connection began there.
     fn came(&self, way: &FlowWay, period: Period, lowest: SeqNumber) -> BTreeMap<i32, i64> {
         let (mut came, mut again) = (BTreeMap::new(), Vec::new());
-        let mut slots = self.ingress.latest_slots(way).peekable();
+        // What came later is none of what left in the period, and how much of it is known depends
+        // on when it is evaluated.
+        let slots = self.ingress.latest_slots(way);
+        let mut slots = slots.skip_while(|slot| slot.slot >= period.end()).peekable();
         while let Some(slot) = slots.next() {
             let is_above = |before: &&TapSlot| slot.first().since(before.high()) >= 0;
             let first = slot.first().since(lowest);
@@ -358,6 +361,20 @@ impl Pair {
     #[must_use]
     pub const fn forgotten_early(&self) -> u64 {
         self.forgotten_early
+    }
+
+    /// A period has been evaluated, and is not again. The slot after it has a part in it.
+    pub fn set_evaluated(&mut self, period: Period) {
+        let end = period.end().saturating_add(1);
+        self.ingress.set_evaluated(end);
+        self.egress.set_evaluated(end);
+    }
+
+    /// Packets that came for periods that had been evaluated without them, upstream of the queue
+    /// and downstream of it.
+    #[must_use]
+    pub const fn late(&self) -> [u64; 2] {
+        [self.ingress.late(), self.egress.late()]
     }
 
     /// How it was made.
@@ -485,6 +502,29 @@ mod tests {
         pair.slots_max = 100;
         pair.make_room(5_900);
         assert_eq!((kept(&pair.ingress), kept(&pair.egress)), (Some(4_900), Some(4_900)));
+    }
+
+    #[test]
+    fn the_longest_wait_is_the_same_whenever_the_period_is_evaluated() {
+        // The packet of 300 leaves in the period that ends at 40 and is retransmitted after it.
+        let (came, left) = ([(10, 100), (20, 200), (30, 300)], [(15, 100), (25, 200), (39, 300)]);
+        let mut pair = Pair::new(options());
+        let add = |tap: &mut Tap, ms: i64, seq| {
+            let (time, seq) = (Timestamp::from_ns(ms * 1_000_000), SeqNumber(seq));
+            tap.add(
+                way(),
+                &Segment { time, seq, data_len: 100, segments: 1, ..Segment::default() },
+            );
+        };
+        came.into_iter().for_each(|(ms, seq)| add(&mut pair.ingress, ms, seq));
+        left.into_iter().for_each(|(ms, seq)| add(&mut pair.egress, ms, seq));
+        let period = Period { start: 0, len: 40 };
+        let early = pair.flow(way(), period, Rules::default());
+        assert_eq!(early.delay_max, Some(Span::from_ns(9_000_000)));
+        for (ms, seq) in [(41, 300), (42, 400)] {
+            add(&mut pair.ingress, ms, seq);
+        }
+        assert_eq!(pair.flow(way(), period, Rules::default()), early);
     }
 
     #[test]

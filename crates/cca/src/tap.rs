@@ -173,6 +173,9 @@ pub struct Tap {
     /// Slots of all flows, when old ones were forgotten last.
     slot_count: usize,
     counts: TapCounts,
+    /// Slots before this one have been evaluated: what still comes for them comes late.
+    evaluated: i64,
+    late: u64,
 }
 
 /// Keeps less of the past, half as long each time, until no more than so many slots are left or
@@ -221,6 +224,15 @@ impl FlowSlots {
         low
     }
 
+    /// Packets of a slot that were not known when it was evaluated, if it was.
+    fn late(&self, slot: &TapSlot, evaluated: i64) -> u64 {
+        if slot.slot >= evaluated || self.slots.back().is_some_and(|last| last.slot >= slot.slot) {
+            return 0;
+        }
+        let known = self.flow.open().filter(|open| open.slot == slot.slot);
+        u64::from(slot.packets.saturating_sub(known.map_or(0, |open| open.packets)))
+    }
+
     /// The slot that is not complete, where it is later than all that are.
     fn open(&self) -> Option<&TapSlot> {
         let last = self.slots.back().map(|last| last.slot);
@@ -239,6 +251,8 @@ impl Tap {
             oldest: i64::MIN,
             slot_count: 0,
             counts: TapCounts::default(),
+            evaluated: i64::MIN,
+            late: 0,
         }
     }
 
@@ -275,7 +289,9 @@ impl Tap {
         };
         self.counts.taken += 1;
         self.counts.out_of_window += u64::from(!kept.flow.fits(segment));
-        self.counts.behind += u64::from(self.options.clock.slot(segment.time) < self.oldest);
+        let slot = self.options.clock.slot(segment.time);
+        self.counts.behind += u64::from(slot < self.oldest);
+        self.late += u64::from(slot < self.evaluated);
         let done = kept.flow.add(self.options.clock, segment);
         kept.slots.extend(done.filter(|done| done.slot >= self.oldest));
     }
@@ -284,7 +300,11 @@ impl Tap {
     pub fn put(&mut self, way: FlowWay, slot: TapSlot) {
         self.latest = self.latest.max(Timestamp::from_ns(slot.first_ns));
         let kept = self.flows.entry(way).or_default();
-        kept.flow = TapFlow::default();
+        self.late += kept.late(&slot, self.evaluated);
+        // A look at the open slot may be ahead of what is told.
+        if kept.flow.open().is_none_or(|open| open.slot <= slot.slot) {
+            kept.flow = TapFlow::default();
+        }
         // Told a second time, or out of order: a window reads slots in order.
         if kept.slots.back().is_none_or(|last| last.slot < slot.slot) {
             kept.slots.push_back(slot);
@@ -299,7 +319,18 @@ impl Tap {
             return;
         }
         let kept = self.flows.entry(way).or_default();
+        self.late += kept.late(&slot, self.evaluated);
         kept.flow = TapFlow { open: Some(slot), ..TapFlow::default() };
+    }
+
+    /// Slots before this one have been evaluated, and are not again.
+    pub(crate) const fn set_evaluated(&mut self, end: i64) {
+        self.evaluated = end;
+    }
+
+    /// Packets that came for slots that had been evaluated without them.
+    pub(crate) const fn late(&self) -> u64 {
+        self.late
     }
 
     /// Whether anything is kept of a flow.
@@ -467,5 +498,39 @@ mod tests {
             assert_eq!(tap.knows(&way(1)), now <= 110, "{now}");
         }
         assert_eq!(tap.latest(), time(129));
+    }
+
+    fn slots(tap: &Tap) -> Vec<i64> {
+        let mut slots = Vec::new();
+        tap.slots(&way(1), &mut slots);
+        slots.iter().map(|slot| slot.slot).collect()
+    }
+
+    #[test]
+    fn a_slot_told_after_a_look_that_was_ahead_of_it_leaves_what_was_seen() {
+        let mut tap = tap();
+        tap.put_open(way(1), slot(101));
+        tap.put(way(1), slot(100));
+        assert_eq!(slots(&tap), [100, 101]);
+        tap.put(way(1), slot(101));
+        assert_eq!(slots(&tap), [100, 101]);
+    }
+
+    #[test]
+    fn packets_of_an_evaluated_period_are_late_once() {
+        let packets = |slot: i64, packets| TapSlot { packets, ..self::slot(slot) };
+        let mut tap = tap();
+        tap.put(way(1), packets(100, 5));
+        tap.put_open(way(1), packets(101, 2));
+        tap.set_evaluated(102);
+        tap.put_open(way(1), packets(101, 3));
+        assert_eq!(tap.late(), 1, "one came since");
+        tap.put(way(1), packets(101, 7));
+        assert_eq!(tap.late(), 5, "and four more, all of its seven being told");
+        tap.put(way(1), packets(101, 7));
+        tap.put(way(1), packets(102, 9));
+        assert_eq!(tap.late(), 5, "what is told again, or of the period that runs, is not late");
+        tap.put(way(2), packets(99, 2));
+        assert_eq!(tap.late(), 7, "all of a flow of which nothing was known");
     }
 }

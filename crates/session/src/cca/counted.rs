@@ -57,6 +57,28 @@ pub(super) fn forgotten_early_line(slots: u64) -> String {
     }
 }
 
+/// What was not known when the period it belongs to was evaluated.
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub(super) fn late([ingress, egress]: [u64; 2]) -> [Count; 2] {
+    let about = "Packets of a period that the machine handled after the period was evaluated.";
+    [("ingress", ingress), ("egress", egress)]
+        .map(|(tap, count)| Count::total("packets_late", about, count).with("tap", tap))
+}
+
+/// The same for the summary; nothing where all were known.
+#[cfg(all(target_os = "linux", feature = "tap"))]
+pub(super) fn late_line(late: [u64; 2]) -> String {
+    match late {
+        [0, 0] => String::new(),
+        [ingress, egress] => format!(
+            "cca: {} packets ({ingress} upstream of the queue, {egress} downstream) were handled \
+             after their period was evaluated: the machine had no time for them, and rows of \
+             those periods lack them\n",
+            ingress + egress
+        ),
+    }
+}
+
 /// One of two taps. All outcomes together are the packets that came.
 pub(super) fn of_tap(tap: &str, counts: &TapCounts) -> Vec<Count> {
     let named = counts.named().filter(|(name, _)| *name != "out_of_window");

@@ -159,6 +159,7 @@ impl Queue {
                  select them\n"
             ));
         }
+        lines.push_str(&self.watch.late_line());
         if let Some(missed) = self.watch.missed() {
             lines.push_str(&missed.line());
         }

@@ -15,7 +15,7 @@ use packet::{FlowKey, Protocol, SlotClock, Span, Timestamp};
 use store::{Count, Counting};
 
 use super::{Departures, Device, FlowChoices, MissedDepartures, WatchError};
-use crate::cca::counted::{forgotten_early, of_kernel};
+use crate::cca::counted::{forgotten_early, late, late_line, of_kernel};
 use crate::cca::naming::Namer;
 use crate::cca::rows::QueueReport;
 use crate::cca::settings::CcaSettings;
@@ -25,7 +25,8 @@ use crate::cca::settings::CcaSettings;
 const SEEN_ONE_IN: f64 = 16.0;
 
 /// A packet that has come is stamped at once, and takes less than this until a slot shows it, but
-/// on a machine that has no time for it: what comes later still is part of the next period's past.
+/// on a machine that has no time for it: what comes later still is counted, and is part of the next
+/// period's past.
 const SETTLED_AFTER: Duration = Duration::from_millis(10);
 
 /// Slots are taken from the kernel this often, so that its ring needs room for little.
@@ -123,6 +124,7 @@ impl Watch {
         let mut counts = of_kernel("ingress", &ingress);
         counts.extend(of_kernel("egress", &egress));
         counts.push(forgotten_early(self.pair.forgotten_early()));
+        counts.extend(late(self.pair.late()));
         if let Some(chosen) = &self.chosen {
             let about = "Times that a flow exceeded those for which the taps know the selection.";
             counts.push(Count::total("choices_beyond_max", about, chosen.beyond_max()));
@@ -166,7 +168,9 @@ impl Watch {
             if !self.wait_until(past, control)? {
                 break;
             }
+            // A slot that a packet completes meanwhile is drained after the look.
             self.look_at_open_slots()?;
+            self.drain();
             let mut told =
                 QueueReport::of(&mut self.pair, period, rules, usize::MAX, namer.as_deref_mut());
             told.unseen = self
@@ -174,6 +178,7 @@ impl Watch {
                 .as_ref()
                 .map(|missed| told.ways().map(|way| missed.bytes(way)).collect());
             put(&told)?;
+            self.pair.set_evaluated(period);
             self.count()?;
             let brought = told.flows.iter().map(|flow| (flow.way, flow.ingress_bytes)).collect();
             self.choose(brought)?;
@@ -302,6 +307,12 @@ impl Watch {
     #[must_use]
     pub const fn missed(&self) -> Option<&MissedDepartures> {
         self.missed.as_ref()
+    }
+
+    /// What the machine had no time for, for the summary.
+    #[must_use]
+    pub fn late_line(&self) -> String {
+        late_line(self.pair.late())
     }
 
     /// Whether both devices are still there.
