@@ -66,6 +66,11 @@ impl<'a> Header<'a> {
         self.flags.contains(TcpFlags::SYN)
     }
 
+    /// Whether it brings data or opens a connection.
+    pub(crate) const fn brings_data(&self) -> bool {
+        self.data_len > 0 || self.opens()
+    }
+
     /// The options in order.
     pub(crate) fn options(&self) -> TcpOptionIter<'a> {
         TcpOptionIter::new(self.options)

@@ -86,8 +86,7 @@ impl Segment {
     #[inline]
     pub fn from_frame(frame: &Frame<'_>) -> Result<(FlowWay, Self), UnfitReason> {
         let header = Header::of(frame)?;
-        let (opens, data_len) = (header.opens(), header.data_len);
-        if data_len == 0 && !opens {
+        if !header.brings_data() {
             return Err(UnfitReason::NoData);
         }
         let (key, direction) = FlowKey::from_frame(frame).ok_or(UnfitReason::Unreadable)?;
@@ -95,17 +94,22 @@ impl Segment {
             Ok(TcpOption::Timestamps { value, echo_reply }) => Some((value, echo_reply)),
             _ => None,
         });
+        Ok((FlowWay { key, direction }, Self::new(frame, &header, ticks)))
+    }
+
+    /// Of a frame whose header has been read: its time stamp, and the one that it echoes.
+    #[inline]
+    pub(crate) fn new(frame: &Frame<'_>, header: &Header<'_>, ticks: Option<(u32, u32)>) -> Self {
         let acks = header.flags.contains(TcpFlags::ACK);
-        let segment = Self {
+        Self {
             time: frame.record.timestamp,
             seq: header.seq,
-            data_len,
+            data_len: header.data_len,
             frame_len: frame.record.wire_len,
             segments: frame.record.segments.max(1).into(),
             source_ticks: ticks.map(|(value, _)| value),
             echoed_ticks: ticks.map(|(_, echo)| echo).filter(|_| acks),
-            opens,
-        };
-        Ok((FlowWay { key, direction }, segment))
+            opens: header.opens(),
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Blocks of so many bytes and more have a mapping of their own.
-const MAPPED_FROM_BYTES: libc::c_int = 1 << 20;
+const MAPPED_FROM_BYTES: libc::c_int = 1 << 18;
 
 /// Sets the allocator up for a process that holds large tables for days.
 ///

@@ -4,6 +4,7 @@
 //! What such a look has to know lies apart from the flows, in 64 bytes for both ways.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hint::black_box;
 use std::ops::Range;
 
 use packet::prehashed::PrehashedMap;
@@ -48,8 +49,10 @@ impl FlightSlots {
         if self.gone > self.slots.len() / 2 {
             self.slots.drain(..self.gone);
             self.gone = 0;
+            // Until the next are forgotten there are twice as many and some more: with room for no
+            // more than twice as many, a steady flow would shrink and grow each time.
             if self.slots.capacity() / 4 > self.slots.len() {
-                self.slots.shrink_to(2 * self.slots.len());
+                self.slots.shrink_to(3 * self.slots.len());
             }
         }
     }
@@ -126,6 +129,13 @@ impl Hash for HashedKey {
     }
 }
 
+/// Where a flow was found, if it was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowPlace {
+    hashed: HashedKey,
+    place: Option<usize>,
+}
+
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Flows {
@@ -161,17 +171,37 @@ impl Flows {
         self.slot_count
     }
 
+    /// Where a flow is kept, if it is.
+    #[inline]
+    pub(super) fn find(&self, key: FlowKey) -> FlowPlace {
+        let hashed = HashedKey { hash: key.key_hash(self.seed), key };
+        FlowPlace { hashed, place: self.places.get(&hashed).copied() }
+    }
+
+    /// Reads what a change of a flow reads first, so that it is in the cache by then. Reads of
+    /// several flows that do not depend on one another wait for memory together.
+    #[inline]
+    pub(super) fn touch(&self, found: &FlowPlace) {
+        if let Some(place) = found.place {
+            black_box(self.glances.get(place).map(|both| both[0].last));
+            let kept = self.kept.get(place);
+            black_box(kept.map(|both| both.each_ref().map(|kept| kept.flow.latest())));
+            black_box(kept.map(slot_count));
+        }
+    }
+
     /// Changes what is kept of a flow, which is begun where there is none of the key and fewer than
-    /// so many; false where there is no place for it.
+    /// so many; false where there is no place for it. Since it was looked for, flows may have
+    /// begun, and none may have been forgotten.
     pub(super) fn change(
         &mut self,
-        key: FlowKey,
+        found: FlowPlace,
         count_max: usize,
         change: impl FnOnce(&mut [FlightSlots; 2]),
     ) -> bool {
-        let hashed = HashedKey { hash: key.key_hash(self.seed), key };
-        let place = match self.places.get(&hashed) {
-            Some(&place) => place,
+        let FlowPlace { hashed, place } = found;
+        let place = match place.or_else(|| self.places.get(&hashed).copied()) {
+            Some(place) => place,
             None if self.kept.len() >= count_max => return false,
             None => self.begin(hashed),
         };
@@ -220,8 +250,7 @@ impl Flows {
 
     /// Forgets a flow.
     pub(super) fn forget_flow(&mut self, key: FlowKey) {
-        let hashed = HashedKey { hash: key.key_hash(self.seed), key };
-        if let Some(&place) = self.places.get(&hashed) {
+        if let Some(place) = self.find(key).place {
             self.remove(place);
         }
     }

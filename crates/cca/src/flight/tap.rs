@@ -7,7 +7,7 @@ use packet::wire::tcp_options::TcpOption;
 use packet::{Batch, FlowDirection, FlowKey, Frame, Timestamp};
 
 use super::flow::Ack;
-use super::kept::{FlightSlots, Flows};
+use super::kept::{FlightSlots, FlowPlace, Flows};
 use super::slot::FlightSlot;
 use super::window::{
     FlightInput, FlightMissingReason, FlightPeriod, FlightRows, FlightWindow, known_from, row_slots,
@@ -125,9 +125,15 @@ pub struct FlightTap {
     slots_max: usize,
     /// Slots that were forgotten before their time, so that no more are kept.
     forgotten_early: u64,
+    /// Packets whose flows have been found, until they are taken in.
+    together: Vec<(FlowPlace, Passing)>,
     slots: Vec<FlightSlot>,
     rows: FlightRows,
 }
+
+/// Packets whose flows are looked for before the first of them is taken in: enough for all that
+/// memory answers at a time.
+const TOGETHER: usize = 16;
 
 /// Slots of all flows, 200 MB: a minute of 350 flows that send in every 10 ms of it.
 const SLOTS_MAX: usize = 2 << 20;
@@ -144,6 +150,7 @@ impl FlightTap {
             counts: FlightCounts::default(),
             slots_max: SLOTS_MAX,
             forgotten_early: 0,
+            together: Vec::new(),
             slots: Vec::new(),
             rows: FlightRows::default(),
         }
@@ -156,19 +163,39 @@ impl FlightTap {
 
     /// Takes in a batch.
     pub fn take(&mut self, batch: &Batch<'_>) {
+        let mut together = std::mem::take(&mut self.together);
         for frame in batch.frames() {
             match Passing::from_frame(&frame) {
-                Ok(passing) => self.add(&passing),
+                Ok(passing) => together.push((self.flows.find(passing.way.key), passing)),
                 Err(UnfitReason::NotTcp) => self.counts.not_tcp += 1,
                 Err(UnfitReason::NoData | UnfitReason::Unreadable) => self.counts.unreadable += 1,
             }
+            if together.len() == TOGETHER {
+                self.add_all(&mut together);
+            }
         }
+        self.add_all(&mut together);
+        self.together = together;
         if let Some(tick) = batch.tick {
             self.latest = self.latest.max(tick);
         }
     }
 
+    fn add_all(&mut self, together: &mut Vec<(FlowPlace, Passing)>) {
+        for (found, _) in together.iter() {
+            self.flows.touch(found);
+        }
+        for (found, passing) in together.drain(..) {
+            self.add_found(found, &passing);
+        }
+    }
+
+    #[cfg(test)]
     pub(super) fn add(&mut self, passing: &Passing) {
+        self.add_found(self.flows.find(passing.way.key), passing);
+    }
+
+    fn add_found(&mut self, found: FlowPlace, passing: &Passing) {
         if passing.time == Timestamp::UNKNOWN {
             self.counts.no_time += 1;
             return;
@@ -176,7 +203,7 @@ impl FlightTap {
         self.latest = self.latest.max(passing.time);
         let Self { options, flows, oldest, counts, .. } = self;
         let (clock, oldest) = (options.clock, *oldest);
-        let has_place = flows.change(passing.way.key, options.flow_count_max, |both| {
+        let has_place = flows.change(found, options.flow_count_max, |both| {
             counts.add(passing, both);
             let (this, other) = ways(both, passing.way.direction);
             if let Some(ack) = &passing.ack {
@@ -380,41 +407,49 @@ fn ways(
 
 impl Passing {
     fn from_frame(frame: &Frame<'_>) -> Result<Self, UnfitReason> {
-        let (way, segment) = match Segment::from_frame(frame) {
-            Ok((way, segment)) => (way, Some(segment)),
-            Err(UnfitReason::NoData) => {
-                let (key, direction) = FlowKey::from_frame(frame).ok_or(UnfitReason::Unreadable)?;
-                (FlowWay { key, direction }, None)
-            }
-            Err(unfit) => return Err(unfit),
-        };
         let header = Header::of(frame)?;
+        let (key, direction) = FlowKey::from_frame(frame).ok_or(UnfitReason::Unreadable)?;
+        let options = Options::of(&header);
+        let segment = header.brings_data().then(|| Segment::new(frame, &header, options.ticks));
         let time = frame.record.timestamp;
         // What a reset acknowledges may be anything.
         let acks = header.flags.contains(TcpFlags::ACK) && !header.flags.contains(TcpFlags::RST);
-        let ack = acks.then(|| {
-            let (ticks, blocks) = stamp_and_blocks(&header);
-            Ack { time, number: header.acked, ticks, blocks }
+        let ack = acks.then(|| Ack {
+            time,
+            number: header.acked,
+            ticks: options.ticks.map(|(value, _)| value),
+            blocks: options.blocks,
         });
+        let way = FlowWay { key, direction };
         Ok(Self { way, time, segment, ack, is_cut: header.is_cut })
     }
 }
 
-type Blocks = [Option<(SeqNumber, SeqNumber)>; 4];
+/// What is read of a header's options.
+#[derive(Default)]
+struct Options {
+    /// The time stamp, and the one that it echoes; the first of several, which no sender sends.
+    ticks: Option<(u32, u32)>,
+    /// What the receiver has out of order.
+    blocks: [Option<(SeqNumber, SeqNumber)>; 4],
+}
 
-/// The time stamp of an acknowledgement, and what the receiver has out of order.
-fn stamp_and_blocks(header: &Header<'_>) -> (Option<u32>, Blocks) {
-    let (mut ticks, mut found) = (None, Blocks::default());
-    for option in header.options().map_while(Result::ok) {
-        match option {
-            TcpOption::Sack(blocks) => {
-                for (place, block) in found.iter_mut().zip(blocks.iter()) {
-                    *place = Some(block);
+impl Options {
+    fn of(header: &Header<'_>) -> Self {
+        let mut found = Self::default();
+        for option in header.options().map_while(Result::ok) {
+            match option {
+                TcpOption::Sack(blocks) => {
+                    for (place, block) in found.blocks.iter_mut().zip(blocks.iter()) {
+                        *place = Some(block);
+                    }
                 }
+                TcpOption::Timestamps { value, echo_reply } => {
+                    found.ticks.get_or_insert((value, echo_reply));
+                }
+                _ => {}
             }
-            TcpOption::Timestamps { value, .. } => ticks = Some(value),
-            _ => {}
         }
+        found
     }
-    (ticks, found)
 }
