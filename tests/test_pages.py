@@ -10,8 +10,9 @@ from statistics import fmean
 import pytest
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "bench/pages"))
+sys.path[:0] = [str(ROOT / "bench/pages"), str(ROOT / "bench/evaluation/cca")]
 
+import few  # noqa: E402
 import page_ages  # noqa: E402
 import page_cca  # noqa: E402
 import page_devices  # noqa: E402
@@ -245,3 +246,8 @@ def test_the_command_says_what_differs(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "bench/pages/pages.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_tables_of_few_flows_are_those_of_kept_rows() -> None:
+    folder = page_rows.RESULTS / "2026-11-30-amd-epyc-2-cores-cca-few"
+    assert few.tables(folder) == (folder / "few.md").read_text(encoding="utf-8")

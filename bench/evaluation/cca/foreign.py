@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 KNOWN = ("bbr", "cubic", "reno")
 SURE = 0.9
 BINS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+Rows = list[dict[str, Any]]
 
 
 def capture(run: Path, name: str) -> Path:
@@ -44,7 +45,7 @@ def weights(model: str) -> str:
     return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
 
-def measure(run: Path, model: str, sha256: str) -> list[dict[str, Any]]:
+def measure(run: Path, model: str, sha256: str) -> Rows:
     """Rows of one run; `sha256` is that of the model's weights."""
     command = [
         str(ROOT / "target/release/wirelens"), "cca", "-q", "--model", model, "--every", "1s",
@@ -79,11 +80,11 @@ def measure(run: Path, model: str, sha256: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def tables(rows: list[dict[str, Any]]) -> str:
+def tables(rows: Rows) -> str:
     """Share named by control and length, and calibration."""
     text = "| control | interval | answers | named | sure (0.9) | mostly as |\n"
     text += "|---|---|---:|---:|---:|---|\n"
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    groups: dict[tuple[str, str], Rows] = defaultdict(list)
     for row in rows:
         groups[row["control"], row["length"]].append(row)
     for (control, length), members in sorted(groups.items()):
@@ -96,11 +97,26 @@ def tables(rows: list[dict[str, Any]]) -> str:
     return text
 
 
-def by_flows(rows: list[dict[str, Any]]) -> str:
+def shares(rows: Rows) -> dict[str, float]:
+    """Of answers: how many there are, and which part is what."""
+    answers = sum(row["answers"] for row in rows)
+    right = sum(row["names"].get(row["control"], 0) for row in rows)
+    unnamed = sum(
+        count for row in rows for name, count in row["names"].items() if name.startswith("unnamed")
+    )
+    sure = sum(
+        row.get(f"named to {bound}", 0) - row.get(f"right to {bound}", 0)
+        for row in rows for bound in BINS if bound > SURE
+    )  # fmt: skip
+    parts = {"right": right, "unnamed": unnamed, "wrong": answers - right - unnamed, "sure": sure}
+    return {"answers": answers, **{name: part / answers for name, part in parts.items()}}
+
+
+def by_flows(rows: Rows) -> str:
     """Of answers on known controls after ten seconds: how many are right, wrong, wrong and sure."""
     text = "| model | flows in the queue | control | answers | right | unnamed | wrong |"
     text += " wrong with 0.9 or more |\n|---|---:|---|---:|---:|---:|---:|---:|\n"
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], Rows] = defaultdict(list)
     for row in rows:
         if row["control"] in KNOWN and row["length"] == "10s and more" and "flows" in row:
             which = row["model"][:12]
@@ -108,24 +124,13 @@ def by_flows(rows: list[dict[str, Any]]) -> str:
             groups[which, "any", row["control"]].append(row)
             groups[which, "any", "any"].append(row)
     for (model, flows, control), members in sorted(groups.items()):
-        answers = sum(row["answers"] for row in members)
-        right = sum(row["names"].get(row["control"], 0) for row in members)
-        sure_bins = [bound for bound in BINS if bound > SURE]
-        sure = sum(
-            row.get(f"named to {b}", 0) - row.get(f"right to {b}", 0)
-            for row in members for b in sure_bins
-        )  # fmt: skip
-        unnamed = sum(
-            count for row in members for name, count in row["names"].items()
-            if name.startswith("unnamed")
-        )  # fmt: skip
-        shares = (part / answers for part in (right, unnamed, answers - right - unnamed, sure))
-        cells = " | ".join(f"{share:.3f}" for share in shares)
-        text += f"| {model} | {flows} | {control} | {answers:,} | {cells} |\n"
+        of = shares(members)
+        cells = " | ".join(f"{of[name]:.3f}" for name in ("right", "unnamed", "wrong", "sure"))
+        text += f"| {model} | {flows} | {control} | {of['answers']:,} | {cells} |\n"
     return text
 
 
-def calibration_error(rows: list[dict[str, Any]]) -> float:
+def calibration_error(rows: Rows) -> float:
     """Expected calibration error (ECE) of the names in these rows."""
     named = {b: sum(row.get(f"named to {b}", 0) for row in rows) for b in BINS}
     gaps = [
@@ -146,6 +151,7 @@ def main() -> None:
     lines = asked.rows.read_text(encoding="utf-8").splitlines() if asked.rows.exists() else []
     rows = [json.loads(line) for line in lines]
     sha256 = weights(asked.model)
+    asked.rows.parent.mkdir(parents=True, exist_ok=True)
     done = {row["run"] for row in rows if row.get("model") == sha256}
     with asked.rows.open("a", encoding="utf-8") as out:
         for run in asked.runs:
