@@ -216,6 +216,15 @@ def test_a_page_for_others_without_a_token_is_found_before_the_run(tmp_path: Pat
     assert "token-file" in checked.stderr
 
 
+def test_a_token_that_cannot_be_read_is_found_before_the_run(tmp_path: Path) -> None:
+    settings = tmp_path / "wirelens.toml"
+    page = '[page]\nlisten = "127.0.0.1:0"\ntoken-file = "no-such-token"'
+    settings.write_text(f'[input]\nread = "{DEMO}"\n{page}\n[traffic]\n')
+    checked = wirelens("run", "-c", str(settings), "--check")
+    assert checked.status != 0
+    assert "wirelens.toml:5: [page] token-file: no-such-token: " in checked.stderr, checked.stderr
+
+
 def test_a_port_that_is_taken_is_named() -> None:
     with serving("-r", str(DEMO), "--page", "0") as address:
         port = re.search(r":(\d+)", address[5:])

@@ -170,6 +170,8 @@ def changed(**more: dict[str, object]) -> Callable[[Path], Settings]:
     ("tables", "told"),
     [
         (changed(flow={"output": "x.csv"}), ": there is no table [flow]; did you mean `flows`?"),
+        (changed(flows={"ouput": "-"}), "[flows] has no key `ouput`; did you mean `output`?"),
+        (changed(flows={"bogus": 1}), "[flows] has no key `bogus`; wanted: one of output, format, force, idle-timeout,"),
         (changed(flows={"idle-timout": "3s"}), "[flows] has no key `idle-timout`; did you mean `idle-timeout`?"),
         (changed(flows={"idle-timeout": 5}), "[flows] idle-timeout: wanted a number with a unit"),
         (changed(flows={"idle-timeout": "60s"}), "[flows] wants an idle timeout of 60 s, [classify] wants 120 s"),

@@ -95,6 +95,13 @@ impl Mistakes {
         self.found
     }
 
+    /// Adds a key that a table does not have; these are those that it has.
+    pub fn add_unknown(&mut self, table: &str, key: &Spanned<DeString<'_>>, names: &[&str]) {
+        let seen = key.get_ref().as_ref();
+        let told = suggestion(seen, names);
+        self.add(key.span(), format_args!("[{table}] has no key `{seen}`; {told}"));
+    }
+
     /// Whether none was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -186,10 +193,8 @@ pub fn read_table<T: DeserializeOwned>(
     let is_unknown = |key: &&Spanned<DeString<'_>>| !names.contains(&key.get_ref().as_ref());
     let unknown: Vec<_> = rest.keys().filter(is_unknown).cloned().collect();
     for key in unknown {
-        let seen = key.get_ref().as_ref();
-        let told = suggestion(seen, names);
-        mistakes.add(key.span(), format_args!("[{name}] has no key `{seen}`; {told}"));
-        rest.remove(seen);
+        mistakes.add_unknown(name, &key, names);
+        rest.remove(key.get_ref().as_ref());
     }
     loop {
         let read = toml::Deserializer::from(Spanned::new(at.clone(), rest.clone()));

@@ -391,6 +391,11 @@ fn page(value: Option<Spanned<DeValue<'_>>>, mistakes: &mut Mistakes) -> Option<
     if let Some(mistake) = page.mistake() {
         mistakes.add(table.span(), format_args!("[page] {mistake}"));
     }
+    if let Err(mistake) = page.token() {
+        let place = table.get_ref().get_key_value("token-file");
+        let at = place.map_or_else(|| table.span(), |(key, _)| key.span());
+        mistakes.add(at, format_args!("[page] {mistake}"));
+    }
     Some(page)
 }
 
