@@ -108,11 +108,6 @@ def test_acting_on_a_queue_that_one_tap_cannot_see_says_what_to_give() -> None:
     assert ran.status == 2 and "give an interface with -i" in ran.stderr
 
 
-def test_one_capture_at_both_taps_is_refused() -> None:
-    ran = wirelens("cca", "-r", BEFORE, "--egress", BEFORE)
-    assert ran.status == 1 and "is read upstream of the queue as well; wanted: " in ran.stderr
-
-
 def test_undoing_takes_no_other_option() -> None:
     for option, (values, _) in (
         OPTIONS | {name: (v, ALL) for name, v in BESIDE_ACT.items()}

@@ -106,31 +106,26 @@ pub(crate) fn find_beside(
         // What is no capture says so now; it is opened again once nothing refuses the run.
         found.open().map_err(explained)?;
     }
+    let reads: Vec<PathBuf> = found.resolved.inputs.into_iter().filter_map(path).collect();
     // Upstream captures that cannot be found are a mistake of their own.
     let before = capture::input::resolve(upstream).unwrap_or_default();
-    refuse_same(&before.inputs, &found.resolved.inputs)?;
-    Ok(paths(&found.resolved.inputs).cloned().collect())
-}
-
-/// Refuses a capture that is read at both taps.
-///
-/// # Errors
-/// The first of them.
-pub fn refuse_same(upstream: &[Input], downstream: &[Input]) -> Result<(), Refusal> {
-    match paths(upstream).find(|read| paths(downstream).any(|other| is_same_file(other, read))) {
-        None => Ok(()),
-        Some(read) => Err(refuse(format_args!(
-            "{} is read upstream of the queue as well; wanted: what was captured downstream of it",
-            read.display()
-        ))),
+    for read in before.inputs.into_iter().filter_map(path) {
+        if reads.iter().any(|other| is_same_file(other, &read)) {
+            return Err(refuse(format_args!(
+                "{} is read upstream of the queue as well, by [input]; wanted: what was captured \
+                 downstream of it",
+                read.display()
+            )));
+        }
     }
+    Ok(reads)
 }
 
-fn paths(inputs: &[Input]) -> impl Iterator<Item = &PathBuf> {
-    inputs.iter().filter_map(|input| match input {
+fn path(input: Input) -> Option<PathBuf> {
+    match input {
         Input::Stdin => None,
         Input::File(path) => Some(path),
-    })
+    }
 }
 
 /// Why captures of the second tap cannot be read.

@@ -156,8 +156,6 @@ fn run_captures(asked: &CcaRequest<'_>, namer: Option<Namer>) -> Result<Status, 
     let behind = taps::behind(&request, &arguments.egress);
     let behind_inputs = Inputs::find(&behind, true, crate::interrupt::control())
         .map_err(|error| asked::explain(error, &behind))?;
-    taps::refuse_same(&before.resolved.inputs, &behind_inputs.resolved.inputs)
-        .map_err(Failure::error)?;
     let outputs = || [arguments.output.output.as_ref()];
     asked::spare(&before, outputs())?;
     asked::spare(&behind_inputs, outputs())?;
