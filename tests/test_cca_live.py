@@ -119,8 +119,8 @@ def test_the_kernel_and_captures_tell_the_same_to_the_digit(tmp_path: Path, link
         folder.mkdir()
         live, before, after = (folder / name for name in ("live.jsonl", "b.pcap", "a.pcap"))
         summary = watched(tmp_path, live, before, after)
-        # A busy machine handles some packets after the period was told by whose time they are
-        # stamped, and says so.
+        # A busy machine handles some packets after the period of their stamps was evaluated, and
+        # says so.
         if LATE not in summary:
             break
     else:

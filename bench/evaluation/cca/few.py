@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from foreign import KNOWN, Rows, shares, weights
+from foreign import KNOWN, Rows, read, shares, weights
 
 HEADING = re.compile(r"F1 on `(\S+)`")
 
@@ -25,6 +25,7 @@ HEADING = re.compile(r"F1 on `(\S+)`")
 def card_scores(model: str) -> Iterator[dict[str, Any]]:
     """F1 by interval and set of runs, as a card has it."""
     lines = (Path(model) / "card.md").read_text(encoding="utf-8").splitlines()
+    sha256 = weights(model)
     heads: list[str] = []
     for line in lines:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -35,7 +36,7 @@ def card_scores(model: str) -> Iterator[dict[str, Any]]:
         elif heads and (interval := re.fullmatch(r"(\d+) ms", cells[0])):
             for runs, cell in zip(heads, cells[1:], strict=True):
                 if score := re.match(r"[\d.]+", cell):
-                    yield {"model": weights(model), "interval_ms": int(interval[1]),
+                    yield {"model": sha256, "interval_ms": int(interval[1]),
                            "runs": runs, "f1": float(score[0])}  # fmt: skip
 
 
@@ -98,12 +99,6 @@ def held_out(scores: Rows) -> Iterator[str]:
             ]
             cells.append(spread(of) if of else "–")
         yield f"| {interval} ms | {' | '.join(cells)} |"
-
-
-def read(path: Path) -> Rows:
-    """Rows of a file; none where there is no file."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
 
 
 def tables(results: Path) -> str:

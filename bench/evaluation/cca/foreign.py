@@ -80,6 +80,12 @@ def measure(run: Path, model: str, sha256: str) -> Rows:
     ]  # fmt: skip
 
 
+def read(path: Path) -> Rows:
+    """Rows of a file; none where there is no file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
 def tables(rows: Rows) -> str:
     """Share named by control and length, and calibration."""
     text = "| control | interval | answers | named | sure (0.9) | mostly as |\n"
@@ -148,8 +154,7 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="*")
     parser.add_argument("--model", default="cca", help="name or folder")
     asked = parser.parse_intermixed_args()
-    lines = asked.rows.read_text(encoding="utf-8").splitlines() if asked.rows.exists() else []
-    rows = [json.loads(line) for line in lines]
+    rows = read(asked.rows)
     sha256 = weights(asked.model)
     asked.rows.parent.mkdir(parents=True, exist_ok=True)
     done = {row["run"] for row in rows if row.get("model") == sha256}

@@ -301,7 +301,7 @@ impl Tap {
         self.latest = self.latest.max(Timestamp::from_ns(slot.first_ns));
         let kept = self.flows.entry(way).or_default();
         self.late += kept.late(&slot, self.evaluated);
-        // A look at the open slot may be ahead of what is told.
+        // A look at the open slot may be ahead of what is reported.
         if kept.flow.open().is_none_or(|open| open.slot <= slot.slot) {
             kept.flow = TapFlow::default();
         }
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_told_after_a_look_that_was_ahead_of_it_leaves_what_was_seen() {
+    fn a_slot_reported_after_a_look_that_was_ahead_of_it_leaves_what_was_seen() {
         let mut tap = tap();
         tap.put_open(way(1), slot(101));
         tap.put(way(1), slot(100));
@@ -526,10 +526,14 @@ mod tests {
         tap.put_open(way(1), packets(101, 3));
         assert_eq!(tap.late(), 1, "one came since");
         tap.put(way(1), packets(101, 7));
-        assert_eq!(tap.late(), 5, "and four more, all of its seven being told");
+        assert_eq!(tap.late(), 5, "and four more, all of its seven being reported");
         tap.put(way(1), packets(101, 7));
         tap.put(way(1), packets(102, 9));
-        assert_eq!(tap.late(), 5, "what is told again, or of the period that runs, is not late");
+        assert_eq!(
+            tap.late(),
+            5,
+            "what is reported again, or of the period that runs, is not late"
+        );
         tap.put(way(2), packets(99, 2));
         assert_eq!(tap.late(), 7, "all of a flow of which nothing was known");
     }

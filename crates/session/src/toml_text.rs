@@ -95,11 +95,17 @@ impl Mistakes {
         self.found
     }
 
-    /// Adds a key that a table does not have; these are those that it has.
-    pub fn add_unknown(&mut self, table: &str, key: &Spanned<DeString<'_>>, names: &[&str]) {
-        let seen = key.get_ref().as_ref();
-        let told = suggestion(seen, names);
-        self.add(key.span(), format_args!("[{table}] has no key `{seen}`; {told}"));
+    /// Takes the keys out of a table that it does not have, and adds each; these are those that it
+    /// has.
+    pub fn take_unknown(&mut self, name: &str, table: &mut DeTable<'_>, names: &[&str]) {
+        let is_unknown = |key: &&Spanned<DeString<'_>>| !names.contains(&key.get_ref().as_ref());
+        let unknown: Vec<_> = table.keys().filter(is_unknown).cloned().collect();
+        for key in unknown {
+            let seen = key.get_ref().as_ref();
+            let hint = suggestion(seen, names);
+            self.add(key.span(), format_args!("[{name}] has no key `{seen}`; {hint}"));
+            table.remove(seen);
+        }
     }
 
     /// Whether none was found.
@@ -188,14 +194,8 @@ pub fn read_table<T: DeserializeOwned>(
 ) -> Option<T> {
     let at = table.span();
     let mut rest = table.get_ref().clone();
-    let names = fields_of::<T>();
     let is_fine_before = mistakes.found.len();
-    let is_unknown = |key: &&Spanned<DeString<'_>>| !names.contains(&key.get_ref().as_ref());
-    let unknown: Vec<_> = rest.keys().filter(is_unknown).cloned().collect();
-    for key in unknown {
-        mistakes.add_unknown(name, &key, names);
-        rest.remove(key.get_ref().as_ref());
-    }
+    mistakes.take_unknown(name, &mut rest, fields_of::<T>());
     loop {
         let read = toml::Deserializer::from(Spanned::new(at.clone(), rest.clone()));
         let error = match T::deserialize(read) {

@@ -76,7 +76,12 @@ pub(super) fn take_output<'t>(
         for key in OPTION_KEYS {
             divided.extend(own.remove_entry(key));
         }
-        refuse_unknown(entry, own, mistakes);
+        // Which of both was meant by any other key, the application alone cannot say. The form of
+        // rows may be its own to know as well.
+        let own_keys = (entry.keys)().iter().filter(|key| !OUTPUT_KEYS.contains(key));
+        let names: Vec<&str> =
+            OUTPUT_KEYS.iter().chain(own_keys).chain(&OPTION_KEYS).copied().collect();
+        mistakes.take_unknown(entry.name, own, &names);
     }
     let shared = Spanned::new(at.clone(), shared);
     let output = output(entry, &shared, &Spanned::new(at.clone(), divided), site, mistakes);
@@ -86,21 +91,6 @@ pub(super) fn take_output<'t>(
         own.insert(Spanned::new(at.clone(), key), Spanned::new(at.clone(), value));
     }
     output
-}
-
-/// Takes out keys that are neither an output's nor the application's own: which of both was meant,
-/// the application alone cannot say.
-fn refuse_unknown(entry: &Entry, own: &mut DeTable<'_>, mistakes: &mut Mistakes) {
-    // The form of rows may be the application's to know as well.
-    let own_keys = (entry.keys)().iter().filter(|key| !OUTPUT_KEYS.contains(key));
-    let names: Vec<&str> =
-        OUTPUT_KEYS.iter().chain(own_keys).chain(&OPTION_KEYS).copied().collect();
-    let is_unknown = |key: &&Spanned<Cow<'_, str>>| !names.contains(&key.get_ref().as_ref());
-    let unknown: Vec<_> = own.keys().filter(is_unknown).cloned().collect();
-    for key in unknown {
-        mistakes.add_unknown(entry.name, &key, &names);
-        own.remove(key.get_ref().as_ref());
-    }
 }
 
 /// Where rows go; the outer none is a mistake.
