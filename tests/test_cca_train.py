@@ -189,6 +189,23 @@ def test_longer_intervals_vote_beside_those_that_make_them(runs: Path, tmp_path:
     assert compared >= 3
 
 
+def test_how_short_intervals_count_together_does_not_depend_on_longer_ones(
+    runs: Path, tmp_path: Path
+) -> None:
+    from wirelens.cca.reading import load
+
+    # 1200 slots in rows of two are as many rows as 600 slots.
+    found = []
+    for durations in ("20ms,600ms", "20ms,600ms,1200ms"):
+        folder = tmp_path / durations
+        options = ("--durations", durations, "--per-flow", "10", "--threads", "1", "-q")
+        ran = wirelens("train", "cca", "-r", runs, "-o", folder, *options, time_max_s=300)
+        assert ran.status == 0, ran.stderr
+        short, *_ = load(folder).networks
+        found.append((short.slots, short.temperature, short.correlation))
+    assert found[0] == found[1], found
+
+
 def test_too_little_to_train_on_is_named(runs: Path, tmp_path: Path) -> None:
     for words, arguments in {
         "at least two": ("-r", runs / "one"),
@@ -206,6 +223,7 @@ def test_too_little_to_train_on_is_named(runs: Path, tmp_path: Path) -> None:
         "--inputs ''": ("-r", runs, "--inputs", ""),
         "cbiq_bytes twice": ("-r", runs, "--inputs", "cbiq_bytes,cbiq_bytes"),
         "not a run of a congestion": ("-r", tmp_path),
+        "one is in -r as well": ("-r", runs, "--evaluate", runs / "one"),
     }.items():
         ran = wirelens("train", "cca", "-o", tmp_path / "model", "-q", *arguments)
         assert ran.status in (1, 2) and words in ran.stderr, ran.stderr

@@ -75,6 +75,14 @@ def test_each_packet_has_its_own_label():
     )
 
 
+def test_runs_that_failed_a_check_or_are_not_complete_are_left_out(tmp_path):
+    from wirelens.packetlog import truth
+
+    for name in ("0001", "0002.rejected", "0003.partial"):
+        shutil.copytree(ATTACKS, tmp_path / name)
+    assert [one.name for one in truth.captures([tmp_path])] == [f"{tmp_path.name}/0001"]
+
+
 def test_labels_of_another_capture_are_refused(tmp_path, capsys):
     place = tmp_path / "run"
     shutil.copytree(ATTACKS, place)

@@ -1,7 +1,7 @@
 """`wirelens train cca`: from runs of the testbed to a model that names congestion controls."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -178,9 +178,9 @@ def train(request: Request, progress: Progress) -> Outcome:
     if request.levels:
         levels.check_inputs(request.inputs)
     lengths = _lengths(request)
-    # What is missing is said before training, not after it.
-    find_runs(request.evaluated_on)
     runs = find_runs(request.places)
+    # What is missing is said before training, not after it.
+    _check_held_out(runs, find_runs(request.evaluated_on))
     if len(runs) < 2:
         raise OptionError(f"{len(runs)} run; wanted: at least two, as one is held out")
     drawn = _drawn(request, runs, lengths, progress)
@@ -214,7 +214,8 @@ def train(request: Request, progress: Progress) -> Outcome:
     held_out = [
         of_length.of_runs(held_runs).thinned(COUNTED_MAX, request.seed) for of_length in drawn
     ]
-    networks = _counted_together(networks, held_out, controls)
+    of_slots = {slots: of_length for (slots, _), of_length in zip(lengths, held_out, strict=True)}
+    networks = _counted_together(networks, of_slots, controls)
     judging = [runs[number] for number in held_runs]
     voting = _voting(request, networks, judging, controls, progress)
     training: dict[str, Any] = {
@@ -244,6 +245,15 @@ def train(request: Request, progress: Progress) -> Outcome:
     return Outcome(model, found)
 
 
+def _check_held_out(runs: Sequence[AnyRun], held_out: Sequence[AnyRun]) -> None:
+    trained = {run.path.resolve() for run in runs}
+    for run in held_out:
+        if run.path.resolve() in trained:
+            raise OptionError(
+                f"--evaluate: {run.path} is in -r as well; wanted: runs that are not trained on"
+            )
+
+
 def _held_out(request: Request, model: Model, progress: Progress) -> dict[str, dict[str, float]]:
     """F1 by place and length of interval."""
     found = {}
@@ -255,17 +265,17 @@ def _held_out(request: Request, model: Model, progress: Progress) -> dict[str, d
 
 
 def _counted_together(
-    networks: Sequence[Network], held: Sequence[Intervals], controls: Sequence[str]
+    networks: Sequence[Network], held: Mapping[int, Intervals], controls: Sequence[str]
 ) -> list[Network]:
     """With the correlation of intervals that are shorter than those of the next network: until a
-    flow is known for as long as that one reads, they count together."""
-    by_slots = {intervals.values.shape[1]: intervals for intervals in held}
+    flow is known for as long as that one reads, they count together. `held` has held-out intervals
+    by their slots; two lengths may have as many rows."""
     single = sorted((one for one in networks if one.row_slots == 1), key=lambda one: one.slots)
     found = {}
     for network, longer in pairwise(single):
         most = longer.slots // network.slots
         if most > 1:
-            part = learn.correlation(network, by_slots[longer.slots], controls, most)
+            part = learn.correlation(network, held[longer.slots], controls, most)
             found[network.slots] = replace(network, correlation=part)
     return [found.get(network.slots, network) for network in networks]
 

@@ -106,8 +106,8 @@ def _captures_at(place: Path) -> list[Capture]:
     if not place.is_dir():
         raise OptionError(f"{place}: not a folder; wanted: a testbed run, or a folder of runs")
     runs = sorted(path.parent for path in place.glob(f"*/{_RUN_FILE}"))
-    # A run that is still being made has another name.
-    runs = [run for run in runs if run.suffix != ".partial"]
+    # A run that is still being made, or that failed one of its checks, has another name.
+    runs = [run for run in runs if run.suffix not in (".partial", ".rejected")]
     if not runs:
         raise OptionError(
             f"{place}: neither {_RUN_FILE} nor {_MANIFEST} in it or below; wanted: a run of the "
