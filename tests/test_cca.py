@@ -212,6 +212,39 @@ def test_clocks_that_differ_are_put_right_and_told(tmp_path: Path) -> None:
             assert row["cbiq_bytes"] == pytest.approx(wanted["cbiq_bytes"], rel=0.1, abs=1500)
 
 
+def later_by(seconds: str, begin: str, path: Path) -> Path:
+    """The downstream capture from a moment on, its clock ahead by so much."""
+    cut = path.with_suffix(".cut.pcapng")
+    subprocess.run(["editcap", "-A", begin, TAPS[1], cut], check=True)
+    subprocess.run(["editcap", "-t", seconds, cut, path], check=True)
+    return path
+
+
+def test_clocks_are_compared_where_one_capture_begins_later(tmp_path: Path) -> None:
+    """The capture begins 2.5 s after the other, and its clock is half a second slow."""
+    late = later_by("-0.5", "2026-11-22T05:31:36.9Z", tmp_path / "late.pcapng")
+    command = ("cca", "-r", TAPS[0], "--egress", late, "--every", "100ms", "--format", "jsonl")
+    ran = wirelens(*command)
+    assert ran.status == 0 and "clocks differ; +0.4" in ran.stderr, ran.stderr
+    rows = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert max(row["delay_max_s"] or 0 for row in rows) < 0.05
+
+
+def test_clocks_that_cannot_be_compared_are_reported(tmp_path: Path) -> None:
+    """One capture has ended when the other begins."""
+    late = later_by("+3600", "2026-11-22T05:31:36.9Z", tmp_path / "late.pcapng")
+    early = tmp_path / "early.pcapng"
+    subprocess.run(["editcap", "-B", "2026-11-22T05:31:35.5Z", TAPS[0], early], check=True)
+    ran = wirelens("cca", "-r", early, "--egress", late, "--every", "1s")
+    assert ran.status == 0, ran.stderr
+    assert "clocks of the taps were not compared" in ran.stderr, ran.stderr
+    for seen in ("upstream at 2026-11-22T05:31:34", "downstream at 2026-11-22T06:31:36"):
+        assert seen in ran.stderr, ran.stderr
+    assert "--egress-offset" in ran.stderr
+    quiet = wirelens("cca", "-r", early, "--egress", late, "-q", "--egress-offset", "0ms")
+    assert (quiet.status, quiet.stderr) == (0, "")
+
+
 def test_what_is_missing_at_one_tap_is_named(tmp_path: Path) -> None:
     other = tmp_path / "other.pcap"
     frame = datagram(("192.0.2.1", 5), ("192.0.2.2", 5))

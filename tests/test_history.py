@@ -116,6 +116,30 @@ def test_rows_that_are_not_stored_are_a_loss(tmp_path: Path) -> None:
     assert len((tmp_path / "flows.csv").read_text().splitlines()) == 1 + 312, "all else is done"
 
 
+@pytest.mark.parametrize("place", ["file", "file/history", "link", "made/../file/x"])
+def test_a_folder_that_cannot_be_used_is_found_before_the_run(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "made").mkdir()
+    (tmp_path / "wirelens.toml").write_text(f'[flows]\n[history]\nfolder = "{place}"\n')
+    asked = ("run", "-q", "-c", "wirelens.toml", "-r", str(DEMO))
+    checked, ran = (wirelens(*asked, *more, cwd=tmp_path) for more in (("--check",), ()))
+    for refused in (checked, ran):
+        assert refused.status == 1
+        assert f"[history] history folder `{place}` cannot be used: " in refused.stderr
+
+
+def test_a_check_makes_no_folder_and_takes_no_lock(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "wirelens.toml").write_text('[flows]\n[history]\nfolder = "new/history"\n')
+    asked = ("run", "-c", "wirelens.toml", "-r", str(DEMO), "--check")
+    assert wirelens(*asked, cwd=tmp_path).status == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["wirelens.toml"]
+    # Settings of a run that is under way are checked, too.
+    with serving("-c", "wirelens.toml", "-r", "later.pcap", "--page", "0", cwd=folder):
+        checked = wirelens("run", "-c", "wirelens.toml", "-r", "later.pcap", "--check", cwd=folder)
+        assert checked.status == 0, checked.stderr
+
+
 @pytest.mark.parametrize(
     ("lines", "named"),
     [('keep = "soon"', "keep"), ("keep-bytes = 0", "keep-bytes"), ("days = 7", "days")],

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import time
 from collections import Counter
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from broker import Broker, Client, Message, broker, free_port, stream_messages
 from command import DEMO, ENVIRONMENT, PROGRAM, wirelens
-from lab import Listening, datagrams, identity, ip, new_link
+from lab import Listening, datagrams, identity, ip, new_link, wait_until
 from nkeys import credentials, new_key, operator_settings
 
 pytestmark = pytest.mark.testbed
@@ -160,6 +161,40 @@ def test_a_broker_that_comes_later_gets_all_rows(tmp_path: Path) -> None:
         check_complete(stream_messages(server.port), tmp_path)
     finally:
         server.kill()
+
+
+def test_a_name_server_that_is_away_holds_up_neither_start_nor_end(tmp_path: Path) -> None:
+    """Names are looked up for ten seconds and more; packets are read meanwhile."""
+    resolver = tmp_path / "resolv.conf"
+    resolver.write_text("nameserver 127.0.0.1\n")
+    path = settings(tmp_path, "nats://broker.example:4222", tables="[flows]\n")
+    path.write_text(path.read_text().replace(f'read = "{DEMO}"', 'interface = "wl0"'))
+    mounts = f"mount --bind {resolver} {Path('/etc/resolv.conf').resolve()}"
+    with new_link() as link, socket.socket(type=socket.SOCK_DGRAM) as silent:
+        ip("link set lo up")
+        silent.bind(("127.0.0.1", 53))
+        began = time.monotonic()
+        run = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", f"{mounts} && exec {PROGRAM} run -c {path}"],
+            stderr=(tmp_path / "run.err").open("wb"), env=ENVIRONMENT,
+        )  # fmt: skip
+        try:
+            reported = (tmp_path / "run.err").read_text
+            wait_until(lambda: "the broker is away" in reported(), "it says so", 8)
+            assert time.monotonic() - began < 8
+            silent.settimeout(1)
+            assert silent.recv(512), "the name was asked for"
+            link.send(datagrams(300))
+            time.sleep(1)
+            began = time.monotonic()
+            run.send_signal(signal.SIGINT)
+            # Rows wait ten seconds for a broker, and for nothing else.
+            run.wait(15)
+            assert time.monotonic() - began < 12
+        finally:
+            run.kill()
+            run.wait()
+    assert "300 processed" in reported() and "300 rows were not published" in reported()
 
 
 def test_without_a_broker_the_run_is_the_same_and_says_so(tmp_path: Path) -> None:

@@ -290,3 +290,54 @@ def test_the_command_serves_a_model_of_ones_own(tmp_path: Path) -> None:
     assert "slow.onnx: not an ONNX model that ONNX Runtime can run" in broken.stderr
     with pytest.raises(ModelError, match="slow.onnx: not an ONNX model that ONNX Runtime can run"):
         load(tmp_path / "broken")
+
+
+def failing_model(column_count: int) -> bytes:
+    """A model that answers a row of which nothing is there, and fails on every other one."""
+    from onnx import TensorProto, helper
+
+    def constant(name: str, kind: int, shape: list[int], values: list[float]) -> Any:
+        return helper.make_tensor(name, kind, shape, values)
+
+    constants = [
+        constant("first", TensorProto.INT64, [1], [0]),
+        constant("axes", TensorProto.INT64, [1], [1]),
+        constant("zero", TensorProto.FLOAT, [1], [0.0]),
+        constant("far", TensorProto.INT64, [1], [99]),
+        constant("even", TensorProto.FLOAT, [1, 2], [0.5, 0.5]),
+    ]
+    nodes = [
+        helper.make_node("Gather", ["X", "first"], ["size"], axis=1),
+        helper.make_node("Squeeze", ["size", "axes"], ["sizes"]),
+        helper.make_node("Greater", ["sizes", "zero"], ["is_there"]),
+        helper.make_node("Cast", ["is_there"], ["bit"], to=TensorProto.INT64),
+        helper.make_node("Mul", ["bit", "far"], ["index"]),
+        helper.make_node("Gather", ["even", "index"], ["probabilities"], axis=0),
+    ]
+    rows, answers = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, width])
+        for name, width in (("X", column_count), ("probabilities", 2))
+    )
+    graph = helper.make_graph(nodes, "fails", [rows], [answers], constants)
+    imports = [helper.make_opsetid("", 13)]
+    made = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    whole: bytes = made.SerializeToString()
+    return whole
+
+
+@needs_onnx
+def test_a_model_that_fails_while_it_scores_is_reported_and_counted(tmp_path: Path) -> None:
+    features = FlowFeatures(packets=1, numbers=["protocol", "pkt0_size_bytes"])
+    columns = ["pkt0_size_bytes", "protocol"]
+    cascade_of(tmp_path / "own", failing_model(2), features, columns, stages=2)
+    done = classify(tmp_path / "own")
+    assert done.returncode == 0, done.stderr
+    verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {(row["label"], row["guess_confidence"]) for row in verdicts} == {("unknown", 0.0)}
+    for stage in ("fast", "slow"):
+        # Each batch fails; that is one line, and all are counted.
+        assert done.stderr.count(f"the stage {stage} of own@") == 1, done.stderr
+        counted = f"{len(verdicts)} rows have no answer of the stage {stage}, which failed (run)"
+        assert counted in done.stderr, done.stderr
+    # The library has no line for each row.
+    assert done.stderr.count("indices element out of data bounds") == 4, done.stderr

@@ -190,6 +190,22 @@ def test_settings_say_where_and_to_whom(tmp_path: Path) -> None:
     assert (tmp_path / "flows.csv").read_text().count("\n") > 300, "the file is written as ever"
 
 
+def test_a_token_from_a_pipe_is_read_once(tmp_path: Path) -> None:
+    """As of a process substitution, or a program that hands out secrets."""
+    os.mkfifo(tmp_path / "token")
+    (tmp_path / "wirelens.toml").write_text(
+        f'[input]\nread = "{DEMO}"\n[page]\nlisten = "127.0.0.1:0"\ntoken-file = "token"\n[flows]\n'
+    )
+    # To a second reader it hands out another.
+    command = "echo 0123456789abcdef0123 > token; sleep 1; echo another-of-16-or-more > token"
+    with subprocess.Popen(["sh", "-c", command], cwd=tmp_path) as handing:
+        try:
+            with serving("-c", "wirelens.toml", cwd=tmp_path) as address:
+                assert address.endswith("?token=0123456789abcdef0123")
+        finally:
+            handing.kill()
+
+
 def test_what_cannot_be_served_is_refused(tmp_path: Path) -> None:
     short = tmp_path / "short"
     short.write_text("secret\n")

@@ -350,6 +350,48 @@ def test_a_silent_sensor_is_an_alert_and_degrades_health(tmp_path: Path) -> None
     assert events[:2] == ["heard", "silent"] and {"restarted", "back", "now"} <= set(events)
 
 
+def metrics(client: Client, run: str, clock_ns: int) -> None:
+    message = {"version": 1, "sensor": "a", "run": run, "number": 0, "time_ns": None, "counts": []}
+    client.publish("wirelens.v1.metrics.a", json.dumps(message | {"clock_ns": clock_ns}).encode())
+
+
+def test_two_sensors_of_one_name_are_reported(tmp_path: Path) -> None:
+    with (
+        broker(tmp_path) as server,
+        Client(server.port) as client,
+        view(tmp_path, written(tmp_path, server.address)) as running,
+    ):
+        running.wait_for("nats: connected")
+        for run in ("18a4f0", "18a4f1") * 2:
+            metrics(client, run, time.time_ns())
+        running.wait_for(r"several runs publish as a at the same time \(18a4f0 and 18a4f1\)")
+        wait_until(lambda: running.counts()["shared"] == 1, "a look at the sensors")
+        check = next(one for one in running.get("health")["checks"] if one["name"] == "sensors")
+        assert check["status"] == "warning" and "1 names shared" in check["seen"], check
+        events = [row["event"] for row in running.rows("sensors", "sort=time_ns")]
+        assert running.end().status == 0
+    assert [event for event in events if event != "now"] == ["heard", "restarted", "shared"]
+
+
+def test_a_sensor_whose_clock_is_wrong_is_reported(tmp_path: Path) -> None:
+    row = {"community_id": "1:x=", "first_ns": 7, "last_ns": time.time_ns() + 7200 * 10**9}
+    with (
+        broker(tmp_path) as server,
+        Client(server.port) as client,
+        view(tmp_path, written(tmp_path, server.address)) as running,
+    ):
+        publish(tmp_path, server.address, "real")
+        for _ in range(2):
+            metrics(client, "18a4f0", time.time_ns() - 3600 * 10**9)
+            time.sleep(1.1)
+        running.wait_for("the clock of a is 3600 s behind this machine's")
+        forge(client, headers(), json.dumps(row).encode() + b"\n")
+        running.wait_for("a has rows whose time is a minute or more ahead")
+        wait_until(lambda: running.counts()["clocks_off"] == 1, "a look at the sensors")
+        assert running.counts()["rows_ahead_total"] == 1
+        assert running.end().status == 0
+
+
 @pytest.mark.parametrize(
     ("text", "reported"),
     [

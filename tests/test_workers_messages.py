@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -423,6 +424,26 @@ def test_a_worker_waits_for_its_broker(tmp_path: Path) -> None:
             assert worker.said.count("nats: connected again") == 1, worker.said
     finally:
         server.kill()
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL], ids=["stopped", "killed"])
+def test_a_worker_ends_soon_whatever_its_broker_does(
+    tmp_path: Path, sent: list[Message], how: signal.Signals
+) -> None:
+    """With rows in hand, and a broker that takes no answers from then on."""
+    with server_in(tmp_path) as server, Worker(tmp_path, server.address) as worker:
+        server.wait_for_workers(1)
+        with Client(server.port) as client:
+            for _ in range(200):
+                client.publish(sent[0].subject, sent[0].data, "_INBOX.nowhere")
+            client.send(b"PING\r\n")
+            time.sleep(0.2)
+            assert server.process is not None
+            server.process.send_signal(how)
+            began = time.monotonic()
+            worker.process.send_signal(signal.SIGTERM)
+            assert worker.process.wait(10) == 0, worker.said
+            assert time.monotonic() - began < 3, worker.said
 
 
 def test_a_worker_ends_without_a_broker(tmp_path: Path) -> None:

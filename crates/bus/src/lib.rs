@@ -72,6 +72,8 @@ pub struct Options {
     /// Whether tables wait for the broker while it is well: of captures, whose rows may come faster
     /// than they are sent. On an interface nothing waits.
     pub waits: bool,
+    /// Time since the epoch in nanoseconds, lent by the front end: views compare clocks by it.
+    pub realtime_ns: fn() -> i64,
     /// Monotonic time, lent by the front end.
     pub monotonic: fn() -> Duration,
     /// Prints messages for users; a line each.
@@ -109,7 +111,7 @@ pub struct Bus {
 
 impl Bus {
     /// Connects, and begins to publish what the store has and gets. A broker that does not answer
-    /// is no error: it is tried again for as long as the run lasts.
+    /// within two seconds is no error: it is tried again for as long as the run lasts.
     ///
     /// # Errors
     /// [`BusError`], where trying again would not help.
@@ -117,7 +119,7 @@ impl Bus {
         let tally = Arc::new(Tally::new(options.tell));
         let mut publisher = Publisher::new(options, Arc::clone(&store), Arc::clone(&tally));
         let runtime = runtime().map_err(BusError::Start)?;
-        runtime.block_on(publisher.connect())?;
+        runtime.block_on(publisher.begin())?;
         let counted = Arc::clone(&tally);
         store.count_by("nats", Box::new(move || counted.counts()));
         let thread = thread::Builder::new().name("nats".into()).spawn(move || {
@@ -146,14 +148,140 @@ impl Bus {
 }
 
 /// What drives the connection: the thread that runs it, and another while the name of a server is
-/// looked up.
+/// looked up; a third where the start of a run has given up a look-up that is still under way.
 fn runtime() -> io::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().max_blocking_threads(1).thread_name("nats-names").build()
+    builder.enable_all().max_blocking_threads(2).thread_name("nats-names").build()
 }
 
 impl Drop for Bus {
     fn drop(&mut self) {
         self.stop(Duration::ZERO);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::sync::{LazyLock, Mutex};
+    use std::time::Instant;
+
+    use super::*;
+
+    #[allow(clippy::disallowed_methods)]
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+    fn now() -> Duration {
+        FIRST.elapsed()
+    }
+
+    /// Servers that let connections in and say nothing, of which each holds up an attempt to
+    /// connect by three seconds, as a name server that is away holds it up by ten.
+    fn silent_servers() -> (Vec<TcpListener>, Link) {
+        let listen = |_| TcpListener::bind("127.0.0.1:0").unwrap();
+        let listeners: Vec<_> = (0..4).map(listen).collect();
+        let address = |one: &TcpListener| format!("nats://{}", one.local_addr().unwrap());
+        let servers = listeners.iter().map(address).collect();
+        (listeners, Link { servers, ..Link::default() })
+    }
+
+    static PRINTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    fn print(line: &str) {
+        PRINTED.lock().unwrap().push(line.to_owned());
+    }
+
+    /// What the function returned, and whether it took less than so many seconds.
+    fn within<T>(seconds: u64, what: impl FnOnce() -> T) -> (T, bool) {
+        let began = now();
+        let made = what();
+        (made, now() - began < Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn neither_start_nor_end_waits_for_a_broker_that_does_not_answer() {
+        let (_listeners, link) = silent_servers();
+        let [prefix, sensor, run] = ["wirelens", "a", "1"].map(String::from);
+        let escalations = EscalationOptions {
+            link: link.clone(),
+            prefix: prefix.clone(),
+            sensor: sensor.clone(),
+            run: run.clone(),
+            monotonic: now,
+            tell: print,
+        };
+        let (begun, is_soon) = within(9, || Escalations::begin(escalations));
+        assert!(is_soon, "the start of escalations");
+        assert!(within(9, || drop(begun)).1, "their end");
+        let central = CentralOptions {
+            link: link.clone(),
+            prefix: prefix.clone(),
+            name: sensor.clone(),
+            since: Duration::ZERO,
+            silent_after: Duration::from_secs(1),
+            join_wait: Duration::from_secs(1),
+            realtime_ns: || 0,
+            monotonic: now,
+            tell: print,
+        };
+        let (begun, is_soon) = within(9, || Central::begin(central, Vec::new(), &Store::new()));
+        assert!(is_soon, "the start of a view");
+        // An attempt begins two seconds after the one before.
+        thread::sleep(Duration::from_millis(2_500));
+        assert!(within(9, || begun.map(Central::end)).1, "its end");
+        let options = Options {
+            link,
+            prefix,
+            sensor,
+            run,
+            keep: Duration::from_secs(1),
+            keep_bytes: 1 << 20,
+            metrics_every: Duration::from_secs(1),
+            waits: false,
+            realtime_ns: || 0,
+            monotonic: now,
+            tell: print,
+        };
+        let (begun, is_soon) = within(9, || Bus::begin(options, Store::new()));
+        assert!(is_soon, "the start of a run");
+        thread::sleep(Duration::from_millis(500));
+        assert!(within(9, || begun.map(Bus::end)).1, "its end");
+        let printed = PRINTED.lock().unwrap().join("\n");
+        assert_eq!(printed.matches("no answer within 2 s of the start").count(), 3, "{printed}");
+        assert_eq!(printed.matches("the broker is away").count(), 3, "{printed}");
+    }
+
+    #[test]
+    fn a_worker_ends_soon_where_its_broker_does_not_answer() {
+        struct Nothing;
+        impl AnswerRows for Nothing {
+            fn answer(
+                &mut self,
+                _: &[RowFields<'_>],
+                _: &mut Vec<RowAnswer>,
+            ) -> Result<(), AnswerError> {
+                Ok(())
+            }
+        }
+        let (_listeners, link) = silent_servers();
+        let worker = Worker::new(WorkerOptions {
+            link,
+            prefix: String::from("wirelens"),
+            model: String::from("m"),
+            partitions: 0..=3,
+            name: String::from("w"),
+            thread_count: 1,
+            batch: BatchOptions { rows_max: 64, waits: false },
+            monotonic: now,
+            tell: |_| {},
+        });
+        let ends = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let ran = scope.spawn(|| worker.run(|| Nothing, &ends));
+            thread::sleep(Duration::from_millis(500));
+            ends.store(true, Relaxed);
+            assert!(within(9, || ran.join().unwrap()).1);
+        });
     }
 }

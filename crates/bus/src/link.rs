@@ -2,7 +2,7 @@
 //!
 //! The library keeps the connection and opens it again where it was lost. The first one is opened
 //! here, attempt by attempt: only then can who starts it be told what will not become well by
-//! itself.
+//! itself. A run waits a second for that, and then begins without it.
 
 use std::error::Error as _;
 use std::fs;
@@ -19,11 +19,16 @@ use async_nats::{
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::time::timeout;
 
 use crate::BusError;
 
 /// How long an attempt at one address may take, up to the point where the broker lets us in.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// How long the start of a run waits for its broker, so that one that refuses us is seen there. A
+/// name server that is away answers after ten seconds and more; packets do not wait for it.
+const FIRST_WITHIN: Duration = Duration::from_secs(2);
 
 /// The first wait for a broker that is away; each further one is twice as long.
 const RECONNECT_FIRST: Duration = Duration::from_millis(100);
@@ -83,6 +88,21 @@ pub(crate) type OnEvent = Arc<dyn Fn(LinkEvent) + Send + Sync>;
 pub(crate) fn wait_before(attempt: usize) -> Duration {
     let doublings = u32::try_from(attempt.saturating_sub(1)).unwrap_or(u32::MAX).min(16);
     (RECONNECT_FIRST * (1 << doublings)).min(RECONNECT_MAX)
+}
+
+/// The attempt at the start of a run, given up where it takes longer than a start may: the broker
+/// then counts as away, and is tried again while the run reads.
+///
+/// # Errors
+/// As of the attempt.
+pub(crate) async fn first<T>(
+    link: &Link,
+    attempt: impl Future<Output = Result<T, OpenError>>,
+) -> Result<T, OpenError> {
+    timeout(FIRST_WITHIN, attempt).await.unwrap_or_else(|_| {
+        let (servers, within) = (link.servers.join(", "), FIRST_WITHIN.as_secs());
+        Err(OpenError::Away(format!("{servers}: no answer within {within} s of the start")))
+    })
 }
 
 /// One attempt to connect: at the first server that answers. Answers to questions are sent to

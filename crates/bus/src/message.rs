@@ -139,6 +139,7 @@ mod tests {
             keep_bytes: 0,
             metrics_every: Duration::ZERO,
             waits: false,
+            realtime_ns: || 0,
             monotonic: || Duration::ZERO,
             tell: |_| {},
         };

@@ -27,13 +27,14 @@ pub(crate) fn message(options: &Options, store: &Store, number: u64) -> Vec<u8> 
             }));
         }
     }
-    let Options { sensor, run, .. } = options;
+    let Options { sensor, run, realtime_ns, .. } = options;
     let message = json!({
         "version": VERSION,
         "sensor": sensor,
         "run": run,
         "number": number,
         "time_ns": store.time_ns(),
+        "clock_ns": realtime_ns(),
         "counts": counts,
     });
     message.to_string().into_bytes()

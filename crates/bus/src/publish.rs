@@ -14,7 +14,7 @@ use store::Store;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::link::{OnEvent, OpenError, RECONNECT_MAX, connect, wait_before};
+use crate::link::{OnEvent, OpenError, RECONNECT_MAX, connect, first, wait_before};
 use crate::message::{LEN_MAX, RowMessage, header_map, metrics_subject, token};
 use crate::source::{Losses, Source};
 use crate::tally::Tally;
@@ -67,6 +67,8 @@ pub(crate) struct Publisher {
     store: Arc<Store>,
     tally: Arc<Tally>,
     open: Option<Open>,
+    /// An attempt to connect that is under way.
+    opening: Option<JoinHandle<Result<Open, OpenError>>>,
     sources: Vec<Source>,
     /// By number, and with the time until which it waits.
     under_way: BTreeMap<u64, (Duration, RowMessage)>,
@@ -90,6 +92,7 @@ impl Publisher {
             store,
             tally,
             open: None,
+            opening: None,
             sources: Vec::new(),
             under_way: BTreeMap::new(),
             number: 0,
@@ -108,12 +111,18 @@ impl Publisher {
         (self.options.monotonic)()
     }
 
-    /// Connects, if the broker answers. From then on the library opens the connection again.
+    /// Connects, if the broker answers soon. From then on the library opens the connection again.
     ///
     /// # Errors
     /// Where trying again would not help.
-    pub(crate) async fn connect(&mut self) -> Result<(), BusError> {
-        match self.attempt().await {
+    pub(crate) async fn begin(&mut self) -> Result<(), BusError> {
+        let attempt = attempt(self.options.clone(), Arc::clone(&self.tally));
+        let outcome = first(&self.options.link, attempt).await;
+        self.on_attempt(outcome)
+    }
+
+    fn on_attempt(&mut self, outcome: Result<Open, OpenError>) -> Result<(), BusError> {
+        match outcome {
             Ok(open) => self.open = Some(open),
             Err(OpenError::Away(why)) => {
                 self.tally.note_away(&why);
@@ -125,17 +134,25 @@ impl Publisher {
         Ok(())
     }
 
-    async fn attempt(&self) -> Result<Open, OpenError> {
-        let Options { link, sensor, run, .. } = &self.options;
-        let name = format!("wirelens {sensor}");
-        let inbox = format!("_INBOX.{}-{}", token(sensor), token(run));
-        let tally = Arc::clone(&self.tally);
-        let on_event: OnEvent = Arc::new(move |event| tally.note_event(&event));
-        let client = connect(link, &name, &inbox, on_event).await?;
-        let inbox = client.new_inbox();
-        let answers = client.subscribe(format!("{inbox}.*")).await;
-        let answers = answers.map_err(|error| OpenError::Away(error.to_string()))?;
-        Ok(Open { client, inbox, answers })
+    /// Connects as far as that is done meanwhile: the end of the run does not wait for the name of
+    /// a server.
+    async fn connect(&mut self) {
+        if self.opening.is_none() {
+            if self.now() < self.connect_at {
+                return sleep(LOOK_EVERY).await;
+            }
+            let attempt = attempt(self.options.clone(), Arc::clone(&self.tally));
+            self.opening = Some(tokio::spawn(attempt));
+        }
+        let Some(opening) = &mut self.opening else { return };
+        let Ok(outcome) = timeout(LOOK_EVERY, opening).await else { return };
+        self.opening = None;
+        let outcome = outcome.unwrap_or_else(|error| Err(OpenError::Away(error.to_string())));
+        if let Err(error) = self.on_attempt(outcome) {
+            // It was not refused at the start: the broker's operator may repair it.
+            self.tally.note_trouble(&error.to_string());
+            self.connect_at = self.now() + RECONNECT_MAX;
+        }
     }
 
     /// Publishes until the run ends and nothing is left, or the time for that is over.
@@ -167,14 +184,7 @@ impl Publisher {
             self.sources.push(Source::new(table));
         }
         if self.open.is_none() {
-            if self.now() < self.connect_at {
-                sleep(LOOK_EVERY).await;
-            } else if let Err(error) = self.connect().await {
-                // It was not refused at the start: the broker's operator may repair it.
-                self.tally.note_trouble(&error.to_string());
-                self.connect_at = self.now() + RECONNECT_MAX;
-            }
-            return;
+            return self.connect().await;
         }
         self.hear().await;
         if self.disconnects != self.tally.disconnects() {
@@ -394,6 +404,19 @@ impl Publisher {
             }
         }
     }
+}
+
+/// An attempt to connect, which may take longer than anything waits for it.
+async fn attempt(options: Options, tally: Arc<Tally>) -> Result<Open, OpenError> {
+    let Options { link, sensor, run, .. } = &options;
+    let name = format!("wirelens {sensor}");
+    let inbox = format!("_INBOX.{}-{}", token(sensor), token(run));
+    let on_event: OnEvent = Arc::new(move |event| tally.note_event(&event));
+    let client = connect(link, &name, &inbox, on_event).await?;
+    let inbox = client.new_inbox();
+    let answers = client.subscribe(format!("{inbox}.*")).await;
+    let answers = answers.map_err(|error| OpenError::Away(error.to_string()))?;
+    Ok(Open { client, inbox, answers })
 }
 
 /// Tables that wait for a thread that is gone would wait for ever.

@@ -6,6 +6,7 @@
 //! window of n slots therefore looks at n + 1, and is filled from its last slot to its first, each
 //! slot once.
 
+mod drops;
 mod queue;
 mod sequences;
 #[cfg(test)]
@@ -193,7 +194,8 @@ impl Window<'_> {
     ///
     /// Losses are an estimate: bytes that sequence numbers went past downstream of the queue and
     /// not upstream of it, in packets of the flow's mean size, in the slot in which the tap
-    /// downstream of the queue shows them.
+    /// downstream of the queue shows them. What passed before a tap began to see the flow is not
+    /// among them.
     ///
     /// # Errors
     /// [`MissingReason`], where CBIQ has no beginning.
@@ -276,35 +278,6 @@ impl Window<'_> {
             Input::EgressSegments => {
                 self.each(self.egress, |at, seen| put(at, seen.segments as f32))
             }
-        }
-    }
-
-    /// Bytes that are missing downstream of the queue, less those that never came to it. What never
-    /// came is missing upstream first, perhaps before the window, and is no loss of the queue.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
-    fn drops(&self, put: &mut dyn FnMut(usize, f32)) {
-        let first = self.start.saturating_sub(DROPS_LOOK_BACK);
-        let (ingress, egress) = (self.since(first, self.ingress), self.since(first, self.egress));
-        let bytes: u64 = ingress.iter().map(|seen| seen.data_bytes).sum();
-        let segments: u64 = ingress.iter().map(|seen| u64::from(seen.segments)).sum();
-        if segments == 0 {
-            return;
-        }
-        let mean_bytes = (bytes as f64 / segments as f64).max(1.0);
-        let mut never_came = ingress.iter().peekable();
-        let (mut before, mut behind, mut known) = (0_u64, 0_u64, 0_u64);
-        for seen in egress {
-            while let Some(came) = never_came.next_if(|came| came.slot <= seen.slot) {
-                before += u64::from(came.skipped_bytes);
-            }
-            behind += u64::from(seen.skipped_bytes);
-            let lost = behind.saturating_sub(before).max(known);
-            if lost > known
-                && let Ok(at) = usize::try_from(seen.slot - self.start)
-            {
-                put(at, ((lost - known) as f64 / mean_bytes) as f32);
-            }
-            known = lost;
         }
     }
 

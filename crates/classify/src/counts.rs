@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use packet::Protocol;
 
 use crate::cascade::{Cascade, StageName};
+use crate::failures::Failures;
 use crate::latency::Latencies;
 use crate::verdict::{Cause, Label, Verdict};
 
@@ -36,6 +37,8 @@ pub struct Counts {
     pub protocols: BTreeMap<Protocol, u64>,
     /// Rows that each stage was asked about, in the order of [`StageName::ALL`].
     pub asked: [u64; StageName::ALL.len()],
+    /// Of these rows, those that have no answer, as the stage's model failed.
+    pub failures: Failures,
     /// Flows decided by their first packet alone.
     pub at_first_packet: u64,
     /// Flows that a later stage was asked about although one before it was sure.
@@ -147,6 +150,7 @@ impl Counts {
         let theirs = other.causes.iter().flatten();
         self.causes.iter_mut().flatten().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
         self.asked.iter_mut().zip(other.asked).for_each(|(mine, theirs)| *mine += theirs);
+        self.failures.fold(&other.failures);
         self.begun += other.begun;
         self.given_up += other.given_up;
         self.at_first_packet += other.at_first_packet;

@@ -4,6 +4,7 @@ use model::{FirstPackets, Rows, WindowFeatures, WindowPackets};
 
 use crate::cascade::{Model, Stage};
 use crate::evidence::Evidence;
+use crate::failures::{Failure, FailureCause};
 use crate::serve::StageRow;
 use crate::uncertainty::Answer;
 
@@ -84,23 +85,41 @@ impl Waiting {
     }
 
     /// Scores all rows; why they have no scores, where that fails.
-    fn score(&mut self, model: &Model, scores: &mut [f64]) -> Option<String> {
+    fn score(&mut self, model: &Model, scores: &mut [f64]) -> Option<(FailureCause, String)> {
         match (self, model) {
             (Self::Trees(rows), Model::Trees(forest)) => {
-                forest.score(rows, scores).err().map(|error| error.to_string())
+                let error = forest.score(rows, scores).err()?;
+                Some((FailureCause::Rows, error.to_string()))
             }
             #[cfg(feature = "onnx")]
             (Self::Onnx(waiting), Model::Onnx(_)) => {
                 let OnnxWaiting { model, rows } = waiting.as_mut();
                 match model.as_mut().map(|model| model.score(rows, scores)) {
                     Some(Ok(())) => None,
-                    Some(Err(error)) => Some(error.to_string()),
-                    None => Some(String::from("ONNX Runtime had no memory for a session")),
+                    Some(Err(error)) => Some((cause(&error), error.to_string())),
+                    None => {
+                        let why = String::from("ONNX Runtime had no memory for a session");
+                        Some((FailureCause::Session, why))
+                    }
                 }
             }
             #[cfg(feature = "onnx")]
-            _ => Some(String::from("the rows are for a model of another kind")),
+            _ => {
+                let why = String::from("the rows are for a model of another kind");
+                Some((FailureCause::Rows, why))
+            }
         }
+    }
+}
+
+#[cfg(feature = "onnx")]
+const fn cause(error: &model::onnx::OnnxError) -> FailureCause {
+    use model::onnx::OnnxError;
+
+    match error {
+        OnnxError::Run { .. } => FailureCause::Run,
+        OnnxError::Output { .. } => FailureCause::Output,
+        _ => FailureCause::Rows,
     }
 }
 
@@ -167,20 +186,22 @@ impl Asking {
 
     /// Answers all rows, in the order in which they came, and forgets them. One that was refused
     /// gets an answer without any confidence, so that no flow goes without. So do all where the
-    /// model fails: the cause is returned for those who answer others, whose flows have an answer
-    /// of an earlier stage.
-    pub(crate) fn answer(&mut self, stage: &Stage, take: impl FnMut(Answer)) -> Option<String> {
+    /// model fails. Returned is what failed: it has to be counted, and those who answer others give
+    /// no answer then.
+    #[must_use]
+    pub(crate) fn answer(&mut self, stage: &Stage, take: impl FnMut(Answer)) -> Option<Failure> {
         self.answer_beside(stage, |_, _| {}, take)
     }
 
     /// The same, where something other than the stage changes the probabilities of a row, by its
     /// place.
+    #[must_use]
     pub(crate) fn answer_beside(
         &mut self,
         stage: &Stage,
         mut mix: impl FnMut(usize, &mut [f64]),
         mut take: impl FnMut(Answer),
-    ) -> Option<String> {
+    ) -> Option<Failure> {
         let class_count = stage.model.class_count();
         self.scores.clear();
         self.scores.resize(self.waiting.len() * class_count, 0.0);
@@ -208,10 +229,17 @@ impl Asking {
             }
             take(answer);
         }
+        let (count, refused) = (self.count as u64, self.refused.len() as u64);
         self.evidence.clear();
         self.waiting.clear();
         self.refused.clear();
         self.count = 0;
-        failure
+        match failure {
+            Some((cause, why)) => Some(Failure { cause, why, rows: count }),
+            None => (refused > 0).then(|| {
+                let why = String::from("rows do not have what the model reads");
+                Failure { cause: FailureCause::Rows, why, rows: refused }
+            }),
+        }
     }
 }

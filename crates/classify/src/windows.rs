@@ -174,7 +174,10 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
             }
             asking.push_window(stage, window, &flow.packets);
             let mut given = None;
-            asking.answer(stage, |answer| given = Some(answer));
+            let failure = asking.answer(stage, |answer| given = Some(answer));
+            if let Some(failure) = failure {
+                self.counts.failures.note(stage.name, failure);
+            }
             let Some(answer) = given else { return };
             flow.stage += 1;
             let is_last = flow.stage == cascade.stages.len();

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags, access};
 
 use crate::FileMode;
 
@@ -18,6 +18,27 @@ pub fn create_folder(folder: &Path, mode: FileMode) -> io::Result<()> {
     let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.is_dir();
     let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
     missing.into_iter().rev().try_for_each(|folder| create_one(folder, mode))
+}
+
+/// Whether this user can write a folder, or make it, without making it.
+///
+/// # Errors
+/// What the system would say.
+pub fn check_folder(folder: &Path) -> io::Result<()> {
+    for above in folder.ancestors() {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        match fs::metadata(above) {
+            Ok(found) if found.is_dir() => {
+                return Ok(access(above, Access::WRITE_OK | Access::EXEC_OK)?);
+            }
+            Ok(_) => return Err(io::ErrorKind::NotADirectory.into()),
+            // A link that leads nowhere is in the place of the folder.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !above.is_symlink() => {}
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Waits until the disk has the names in a folder: a file that was made, renamed or deleted there
@@ -136,6 +157,27 @@ mod tests {
         assert_eq!(mode_of(&home.path().join("a/b")), 0o700);
         fs::write(home.path().join("file"), "").unwrap();
         assert!(create_folder(&home.path().join("file/x"), FileMode::OWNER).is_err());
+    }
+
+    #[test]
+    fn a_folder_is_checked_as_it_would_be_made_and_not_made() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        fs::write(at("file"), "").unwrap();
+        symlink("nowhere", at("link")).unwrap();
+        fs::create_dir(at("theirs")).unwrap();
+        fs::set_permissions(at("theirs"), fs::Permissions::from_mode(0o500)).unwrap();
+        // Root can write everywhere.
+        let is_checked_alike = |name: &str| {
+            let is_fine = check_folder(&at(name)).is_ok();
+            is_fine == create_folder(&at(name), FileMode::OWNER).is_ok()
+        };
+        for name in ["", "new/deep", "file", "file/x", "link", "link/x", "theirs/x"] {
+            assert!(is_checked_alike(name), "{name}");
+        }
+        assert!(check_folder(&at("file")).is_err() && check_folder(&at("unmade/x")).is_ok());
+        assert!(!at("unmade").exists());
+        assert!(check_folder(Path::new("unmade")).is_ok());
     }
 
     #[test]

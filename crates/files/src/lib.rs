@@ -16,7 +16,9 @@ mod open;
 mod socket;
 mod stream;
 
-pub use folder::{check_owner, create_folder, folder_of, is_of, is_ours, is_path_of, sync_folder};
+pub use folder::{
+    check_folder, check_owner, create_folder, folder_of, is_of, is_ours, is_path_of, sync_folder,
+};
 pub use lock::open_lock;
 pub use mode::FileMode;
 pub use open::{

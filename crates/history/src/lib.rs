@@ -21,7 +21,7 @@ mod text;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
@@ -74,6 +74,16 @@ pub struct History {
 }
 
 impl History {
+    /// Whether a run of this user could begin with a folder, as far as can be said without making
+    /// anything, and whether or not another run writes it now.
+    ///
+    /// # Errors
+    /// [`HistoryError`] where it cannot be used.
+    pub fn check(folder: &Path) -> Result<(), HistoryError> {
+        let refused = |source| HistoryError::Folder { folder: folder.to_owned(), source };
+        files::check_folder(folder).map_err(refused)
+    }
+
     /// Finds what earlier runs stored, and starts to store the rows of this one.
     ///
     /// # Errors

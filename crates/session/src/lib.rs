@@ -27,6 +27,7 @@ pub mod host;
 pub mod in_order;
 mod indicated;
 pub mod input;
+pub mod interface_statistics;
 pub mod l4s;
 pub mod latency;
 mod live_interfaces;

@@ -1,13 +1,15 @@
 //! The world outside event time: captures at their own speed, and how long verdicts took.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use classify::Clock as TakesTime;
 use engine::run::Control;
-use packet::{BATCH_LEN_MAX, Batch, Record, Source, Timestamp};
+use packet::event_time::{EventTime, STEP_BACK, TimeMove};
+use packet::{BATCH_LEN_MAX, Batch, Record, Source, Span, Timestamp};
 
 use crate::clock::Clock;
 
@@ -17,37 +19,114 @@ const SLEEP_LATENESS: Duration = Duration::from_micros(300);
 /// Sleeping, a stop is noticed within this time.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
+/// A replay waits through a gap of this length between stamps. Over a longer one, as after a clock
+/// was set, time moves in one step.
+const GAP_MAX: Span = Span::from_seconds(3_600);
+
+/// Stretches of time that are remembered: verdicts are of frames that came a while ago.
+const STRETCHES_MAX: usize = 64;
+
+/// Frames between which time has not jumped.
+#[derive(Clone, Copy)]
+struct Stretch {
+    first: Timestamp,
+    latest: Timestamp,
+    /// When the first was due.
+    start: Instant,
+}
+
+/// How time has moved so far.
+struct Stretches {
+    time: EventTime,
+    /// The latest last.
+    all: VecDeque<Stretch>,
+    /// Gaps that were not waited through.
+    skipped: u64,
+}
+
 /// When a frame of a capture becomes readable.
 pub struct Pace {
     factor: f64,
     clock: Clock,
-    /// The first stamp, and when it was.
-    start: OnceLock<(Timestamp, Instant)>,
+    stretches: Mutex<Stretches>,
 }
 
 impl Pace {
     /// So many times as fast as the capture was.
     pub(crate) const fn new(factor: f64, clock: Clock) -> Self {
-        Self { factor, clock, start: OnceLock::new() }
+        let time = EventTime::new(STEP_BACK);
+        let stretches = Stretches { time, all: VecDeque::new(), skipped: 0 };
+        Self { factor, clock, stretches: Mutex::new(stretches) }
     }
 
     fn now(&self) -> Instant {
         (self.clock.now)()
     }
 
-    /// When a frame with this stamp is to be handed out; the first one is now. One without a stamp
-    /// does not begin time, and waits for nothing.
+    fn stretches(&self) -> MutexGuard<'_, Stretches> {
+        self.stretches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When a frame with this stamp is to be handed out, asked in the order of frames; the first
+    /// one is now. One without a stamp does not begin time, and waits for nothing.
     fn due(&self, stamp: Timestamp) -> Instant {
+        let mut stretches = self.stretches();
+        let Stretches { time, all, skipped } = &mut *stretches;
+        let Some(last) = all.back_mut() else {
+            let start = self.now();
+            if stamp != Timestamp::UNKNOWN {
+                time.on_packet(stamp);
+                all.push_back(Stretch { first: stamp, latest: stamp, start });
+            }
+            return start;
+        };
         if stamp == Timestamp::UNKNOWN {
-            return self.start.get().map_or_else(|| self.now(), |(_, start)| *start);
+            return last.start;
         }
-        let (first, start) = *self.start.get_or_init(|| (stamp, self.now()));
-        let since = stamp.since(first).as_ns().max(0);
+        let is_gap = match time.on_packet(stamp) {
+            TimeMove::Forward => stamp.since(last.latest) > GAP_MAX,
+            TimeMove::Behind(_) => return self.due_in(last, stamp),
+            TimeMove::Epoch => false,
+        };
+        *skipped += u64::from(is_gap);
+        if is_gap || stamp < last.latest {
+            let start = self.due_in(last, last.latest);
+            all.push_back(Stretch { first: stamp, latest: stamp, start });
+            if all.len() > STRETCHES_MAX {
+                all.pop_front();
+            }
+            return start;
+        }
+        last.latest = stamp;
+        self.due_in(last, stamp)
+    }
+
+    /// When a frame with this stamp was to be handed out, which has been.
+    fn was_due(&self, stamp: Timestamp) -> Option<Instant> {
+        let stretches = self.stretches();
+        let holds = |of: &&Stretch| stamp <= of.latest && of.first.since(stamp) < STEP_BACK;
+        let of = stretches.all.iter().rev().find(holds);
+        of.or(stretches.all.back()).map(|of| self.due_in(of, stamp))
+    }
+
+    fn due_in(&self, stretch: &Stretch, stamp: Timestamp) -> Instant {
+        let since = stamp.since(stretch.first).as_ns().max(0);
         #[allow(clippy::cast_precision_loss)]
         let seconds = since as f64 / 1e9 / self.factor;
         let since = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-        // What is beyond all time is a stamp that lies: it does not hold up what follows.
-        start.checked_add(since).unwrap_or(start)
+        // What is beyond all time does not hold up what follows.
+        stretch.start.checked_add(since).unwrap_or(stretch.start)
+    }
+
+    /// What there is to say of gaps that were not waited through.
+    pub(crate) fn said(&self) -> Option<String> {
+        let skipped = self.stretches().skipped;
+        (skipped > 0).then(|| {
+            format!(
+                "pace: {skipped} gaps of more than {} h between timestamps were not waited through",
+                GAP_MAX.as_seconds_f64() / 3_600.0
+            )
+        })
     }
 }
 
@@ -70,7 +149,7 @@ impl TakesTime for Outside {
             // When it was to come is not known.
             Self::Paced(_) if stamp == Timestamp::UNKNOWN => None,
             Self::Paced(pace) => {
-                let late = pace.now().checked_duration_since(pace.due(stamp))?;
+                let late = pace.now().checked_duration_since(pace.was_due(stamp)?)?;
                 u64::try_from(late.as_nanos()).ok()
             }
         }
@@ -252,7 +331,44 @@ mod tests {
         assert_eq!(half, Duration::from_millis(500));
         // Stamps that run backwards, or beyond all time, hold nothing up.
         assert_eq!(pace.due(Timestamp::UNKNOWN), start);
-        assert_eq!(pace.due(Timestamp::from_parts(1, 0)), start);
+        assert_eq!(pace.due(Timestamp::from_parts(999, 0)), start);
+    }
+
+    #[test]
+    fn a_jump_of_the_clock_is_one_step_and_time_continues_from_there() {
+        const YEAR_S: i64 = 365 * 86_400;
+        let pace = Pace::new(1.0, CLOCK);
+        let at = |seconds| Timestamp::from_parts(seconds, 0);
+        let start = pace.due(at(1_000));
+        let due_s = |stamp: i64| pace.due(at(stamp)).duration_since(start).as_secs();
+        assert_eq!([1_002, 4_602].map(due_s), [2, 3_602], "a gap of an hour is waited through");
+        assert_eq!(pace.said(), None);
+        // Asked twice of one frame, as where the next batch begins with it.
+        let jump = [YEAR_S, YEAR_S, YEAR_S + 5, YEAR_S + 4];
+        assert_eq!(jump.map(due_s), [3_602, 3_602, 3_607, 3_606]);
+        // The clock is set back.
+        assert_eq!([4_603, 4_603, 4_605].map(due_s), [3_607, 3_607, 3_609]);
+        // Verdicts are of frames before it, too.
+        let was_due_s = |stamp| pace.was_due(at(stamp)).unwrap().duration_since(start).as_secs();
+        assert_eq!([1_002, YEAR_S + 5, 4_605].map(was_due_s), [2, 3_607, 3_609]);
+        assert!(pace.said().unwrap().contains("pace: 1 gaps of more than 1 h"));
+    }
+
+    #[test]
+    fn frames_after_a_jump_of_years_are_handed_out() {
+        let frame = |seconds| Record {
+            timestamp: Timestamp::from_parts(seconds, 0),
+            captured_len: 1,
+            ..Record::default()
+        };
+        let (to, ahead) = std::sync::mpsc::sync_channel(1);
+        let records = [0, 0, 2_000_000_000, 2_000_000_001, 1].map(frame).to_vec();
+        to.send(Piece { bytes: vec![0], records }).unwrap();
+        drop(to);
+        let (pace, control) = (Pace::new(100.0, CLOCK), Control::default());
+        let mut paced = PacedFrames::new(ahead, &pace, &control);
+        while paced.next_batch().is_some() {}
+        assert_eq!(paced.handed(), 5);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Where a run is shown, from the settings file: `[page]`.
 
+use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,17 +23,43 @@ pub struct PageSettings {
     pub certificate: Option<PathBuf>,
     /// The key of the certificate.
     pub key: Option<PathBuf>,
+    /// The token, once it was read: the file may be a pipe, or readable only before the run
+    /// changes its user.
+    #[serde(skip)]
+    pub token: Option<Secret>,
+}
+
+/// A text that no message shows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
 }
 
 /// Characters of a token, which has to be hard to guess.
 const TOKEN_LEN_MIN: usize = 16;
 
 impl PageSettings {
+    /// Reads the token, which the page is served with later.
+    ///
+    /// # Errors
+    /// What is wrong with the file, for users.
+    pub(crate) fn read_token(&mut self) -> Result<(), String> {
+        self.token = self.token()?.map(Secret);
+        Ok(())
+    }
+
     /// The token that requests must carry: the first line of its file.
     ///
     /// # Errors
     /// What is wrong with the file, for users.
     pub fn token(&self) -> Result<Option<String>, String> {
+        if let Some(Secret(token)) = &self.token {
+            return Ok(Some(token.clone()));
+        }
         let Some(path) = &self.token_file else { return Ok(None) };
         let name = path.display();
         let text =
@@ -65,7 +92,7 @@ impl PageSettings {
 impl Default for PageSettings {
     fn default() -> Self {
         let listen = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PORT);
-        Self { listen, token_file: None, certificate: None, key: None }
+        Self { listen, token_file: None, certificate: None, key: None, token: None }
     }
 }
 
@@ -108,6 +135,18 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_token_is_read_once_and_not_shown() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("token");
+        fs::write(&path, "0123456789abcdef\n").unwrap();
+        let mut page = PageSettings { token_file: Some(path.clone()), ..PageSettings::default() };
+        page.read_token().unwrap();
+        fs::remove_file(path).unwrap();
+        assert_eq!(page.token().unwrap().as_deref(), Some("0123456789abcdef"));
+        assert!(!format!("{page:?}").contains("0123456789abcdef"));
+    }
 
     #[test]
     fn addresses_are_read_in_all_their_forms() {

@@ -7,6 +7,7 @@ use bus::{EscalationOptions, Link, Options, is_word};
 use packet::{Span, Timestamp};
 use serde::Deserialize;
 
+use crate::clock::Clock;
 use crate::written;
 
 /// Settings of `[nats]`.
@@ -65,27 +66,29 @@ impl Default for NatsSettings {
 }
 
 impl NatsSettings {
-    /// As the publisher takes them: of a run that began at this time, on a machine of this name,
-    /// with monotonic time and what prints messages for users. `waits` is [`Options::waits`].
+    /// As the publisher takes them: of a run that begins now, on a machine of this name, with its
+    /// clocks, time since the epoch in nanoseconds and what prints messages for users. `waits` is
+    /// [`Options::waits`].
     #[must_use]
     pub fn options(
         &self,
         machine: impl FnOnce() -> String,
-        began: Timestamp,
+        clock: Clock,
+        realtime_ns: fn() -> i64,
         waits: bool,
-        monotonic: fn() -> Duration,
         tell: fn(&str),
     ) -> Options {
         Options {
             link: self.link(),
             prefix: self.prefix.clone(),
             sensor: self.sensor.clone().unwrap_or_else(machine),
-            run: run(began),
+            run: run((clock.realtime)()),
             keep: duration(self.keep),
             keep_bytes: self.keep_bytes,
             metrics_every: duration(self.metrics_every),
             waits,
-            monotonic,
+            realtime_ns,
+            monotonic: clock.monotonic,
             tell,
         }
     }

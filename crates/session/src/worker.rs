@@ -210,7 +210,7 @@ pub fn run(
 /// What a worker has done, for people.
 #[must_use]
 pub fn lines(counts: &WorkerCounts) -> String {
-    let WorkerCounts { answered, messages, batches, late, busy, refused, failed } = counts;
+    let WorkerCounts { answered, messages, batches, late, busy, refused, failed, left } = counts;
     let mut text = format!("worker: {answered} rows in {messages} messages answered");
     let _ = match batches < messages {
         true => writeln!(text, ", in {batches} batches"),
@@ -221,6 +221,7 @@ pub fn lines(counts: &WorkerCounts) -> String {
         (busy, "messages found no room to wait (more threads, or more workers)"),
         (refused, "messages were damaged, of another version, or of another model"),
         (failed, "messages have no answer, as the model failed"),
+        (left, "messages still waited at the end and have no answer; sensors ask again"),
     ] {
         if *count > 0 {
             let _ = writeln!(text, "worker: {count} {what}");

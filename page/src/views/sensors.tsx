@@ -19,8 +19,8 @@ import type { TableInfo } from "../source/source.ts";
 import { visible } from "../visible.ts";
 import { lostBetween, type SensorState, statesOf, totalsOf } from "./sensors-data.ts";
 
-/** Each sensor has at most four kinds of events. */
-const EVENTS_MAX = SENSORS_MAX * 4;
+/** Each sensor has at most six kinds of events. */
+const EVENTS_MAX = SENSORS_MAX * 6;
 const IS_NOW = 'event == "now"';
 
 /** Whole seconds: a count that runs is easier to read. */

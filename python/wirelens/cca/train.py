@@ -1,7 +1,7 @@
 """`wirelens train cca`: from runs of the testbed to a model that names congestion controls."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -214,8 +214,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     held_out = [
         of_length.of_runs(held_runs).thinned(COUNTED_MAX, request.seed) for of_length in drawn
     ]
-    of_slots = {slots: of_length for (slots, _), of_length in zip(lengths, held_out, strict=True)}
-    networks = _counted_together(networks, of_slots, controls)
+    networks = _counted_together(networks, lengths, held_out, controls)
     judging = [runs[number] for number in held_runs]
     voting = _voting(request, networks, judging, controls, progress)
     training: dict[str, Any] = {
@@ -265,17 +264,19 @@ def _held_out(request: Request, model: Model, progress: Progress) -> dict[str, d
 
 
 def _counted_together(
-    networks: Sequence[Network], held: Mapping[int, Intervals], controls: Sequence[str]
-) -> list[Network]:
+    networks: Sequence[Network], lengths: Sequence[tuple[int, int]], held: Sequence[Intervals],
+    controls: Sequence[str],
+) -> list[Network]:  # fmt: skip
     """With the correlation of intervals that are shorter than those of the next network: until a
-    flow is known for as long as that one reads, they count together. `held` has held-out intervals
-    by their slots; two lengths may have as many rows."""
+    flow is known for as long as that one reads, they count together."""
+    # By slots, as two lengths may have as many rows.
+    by_slots = {slots: of_length for (slots, _), of_length in zip(lengths, held, strict=True)}
     single = sorted((one for one in networks if one.row_slots == 1), key=lambda one: one.slots)
     found = {}
     for network, longer in pairwise(single):
         most = longer.slots // network.slots
         if most > 1:
-            part = learn.correlation(network, held[longer.slots], controls, most)
+            part = learn.correlation(network, by_slots[longer.slots], controls, most)
             found[network.slots] = replace(network, correlation=part)
     return [found.get(network.slots, network) for network in networks]
 

@@ -4,9 +4,11 @@
 //! they come. Nothing is acknowledged and nothing is kept at the broker: what is read is known by
 //! the numbers of rows, so that each row is taken once, also after the broker was away.
 
+mod clocks;
 #[cfg(feature = "fuzzed")]
 pub(crate) mod fuzzed;
 mod joins;
+mod live_runs;
 mod progress;
 mod receive;
 mod rows;
@@ -78,7 +80,7 @@ pub struct Central {
 
 impl Central {
     /// Connects, and begins to receive: rows into `tables`, and the tables `sensors` and, with
-    /// flows, `joined` of the store. A broker that does not answer is no error.
+    /// flows, `joined` of the store. A broker that does not answer within two seconds is no error.
     ///
     /// # Errors
     /// [`BusError`], where trying again would not help.

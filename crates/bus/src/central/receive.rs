@@ -23,7 +23,7 @@ use super::rows::{Head, read_rows};
 use super::sensors::{Metrics, Sensors};
 use super::tally::{CentralTally, Fault};
 use super::{CentralOptions, CentralTable};
-use crate::link::{LinkEvent, OpenError, RECONNECT_MAX, connect};
+use crate::link::{LinkEvent, OpenError, RECONNECT_MAX, connect, first};
 use crate::message::{LEN_MAX, all_rows, stream_name, token};
 use crate::{BusError, VERSION, stream};
 
@@ -40,7 +40,8 @@ const LOOK_AT_STREAM_EVERY: Duration = Duration::from_secs(10);
 const BATCH_MAX: i64 = 64;
 const BATCH_BYTES_MAX: i64 = 8 << 20;
 
-/// So far may event time be ahead of this machine's clock: a minute.
+/// So far may event time be ahead of this machine's clock: a minute. A sensor whose clock is wrong
+/// does not take all others along.
 const AHEAD_MAX_NS: i64 = 60_000_000_000;
 
 /// Columns that are named because they are left out, at most.
@@ -108,7 +109,8 @@ impl Receiver {
 
     /// The first attempt: what would not become well by itself is an error.
     pub(super) async fn connect(&mut self) -> Result<(), BusError> {
-        match self.open().await {
+        let attempt = open(self.options.clone(), Arc::clone(&self.tally));
+        match first(&self.options.link, attempt).await {
             Ok(open) => self.open = Some(open),
             Err(OpenError::Away(why)) => self.tally.note_event(&LinkEvent::Away(why)),
             Err(OpenError::Refused(error)) => return Err(error),
@@ -116,24 +118,28 @@ impl Receiver {
         Ok(())
     }
 
-    async fn open(&self) -> Result<Open, OpenError> {
-        let CentralOptions { link, prefix, name, .. } = &self.options;
+    /// Receives until it is to end. That waits for no answer: neither of a broker nor about the
+    /// name of one.
+    pub(super) async fn run(mut self) {
         let tally = Arc::clone(&self.tally);
-        let on_event = Arc::new(move |event| tally.note_event(&event));
-        let inbox = format!("_INBOX.{}", token(name));
-        let client = connect(link, name, &inbox, on_event).await?;
-        let metrics = client.subscribe(format!("{prefix}.v{VERSION}.metrics.*")).await;
-        let metrics = metrics.map_err(|error| OpenError::Away(error.to_string()))?;
-        Ok(Open { client, metrics })
+        tokio::select! {
+            () = self.receive_all() => {}
+            () = ended(&tally) => {}
+        }
+        let now = self.now();
+        self.joins.iter_mut().for_each(Joins::end);
+        self.sensors.look(now);
+        self.sensors.end(now);
+        self.tally.put_sums(self.sensors.sums());
     }
 
-    /// Receives until it is to end.
-    pub(super) async fn run(mut self) {
+    /// Over one connection after the other.
+    async fn receive_all(&mut self) {
         while !self.tally.ends.load(Relaxed) {
             let Some(Open { client, mut metrics }) = self.open.take() else {
                 self.wait(RECONNECT_MAX).await;
                 // It was not refused at the start: the broker's operator may repair it.
-                match self.open().await {
+                match self.open_again().await {
                     Ok(open) => self.open = Some(open),
                     Err(OpenError::Away(_)) => {}
                     Err(OpenError::Refused(error)) => self.tally.note_trouble(&error.to_string()),
@@ -142,11 +148,18 @@ impl Receiver {
             };
             self.receive(&client, &mut metrics).await;
         }
-        let now = self.now();
-        self.joins.iter_mut().for_each(Joins::end);
-        self.sensors.look(now);
-        self.sensors.end(now);
-        self.tally.put_sums(self.sensors.sums());
+    }
+
+    /// An attempt to connect, while others are looked at.
+    async fn open_again(&mut self) -> Result<Open, OpenError> {
+        let opening = open(self.options.clone(), Arc::clone(&self.tally));
+        tokio::pin!(opening);
+        loop {
+            match timeout(LOOK_EVERY, &mut opening).await {
+                Ok(outcome) => return outcome,
+                Err(_) => self.look(),
+            }
+        }
     }
 
     /// Waits while others are looked at.
@@ -296,6 +309,9 @@ impl Receiver {
         // Not before they are read: rows of a message that is damaged may come again.
         self.sensors.take(&head, count, now);
         self.tally.repeated.fetch_add(head.rows.end - head.rows.start - count, Relaxed);
+        if let Some(rows) = &read {
+            self.note_times(&head.sensor, rows);
+        }
         let (Some(table), Some(rows)) = (at.and_then(|at| self.tables.get_mut(at)), read) else {
             if count > 0 {
                 self.tally.unwanted.fetch_add(count, Relaxed);
@@ -303,9 +319,6 @@ impl Receiver {
             }
             return Ok(());
         };
-        latest_ns(&rows)
-            .into_iter()
-            .for_each(|ns| put_time(&self.store, ns, self.options.realtime_ns));
         if let Some(joins) = self.joins.as_mut().filter(|_| head.table == "flows") {
             joins.take(&rows, now);
         }
@@ -315,6 +328,24 @@ impl Receiver {
             self.leave_out(&head.sensor, format!("column {name} of {}", head.table));
         }
         Ok(())
+    }
+
+    /// Event time follows rows, save those that are far ahead of this machine's clock.
+    fn note_times(&self, sensor: &str, rows: &Columns) {
+        let limit = (self.options.realtime_ns)().saturating_add(AHEAD_MAX_NS);
+        let Some(time) = time_column(rows.schema()) else { return };
+        let times = || (0..rows.row_count()).filter_map(|row| cell(rows, time, row).time());
+        if let Some(latest) = times().filter(|&ns| ns <= limit).max() {
+            self.store.put_time(latest);
+        }
+        let ahead = times().filter(|&ns| ns > limit).count() as u64;
+        if ahead > 0 && self.tally.ahead.fetch_add(ahead, Relaxed) == 0 {
+            self.tally.tell(&format!(
+                "sensors: {sensor} has rows whose time is a minute or more ahead of this machine's \
+                 clock; event time here does not follow such rows, which are counted \
+                 (rows_ahead); wanted: clocks that agree; set both by NTP"
+            ));
+        }
     }
 
     /// Said once of each.
@@ -336,10 +367,10 @@ impl Receiver {
         let Some((sensor, run, metrics)) = read else {
             return self.tally.note_fault(Fault::Metrics);
         };
-        metrics
-            .time_ns
-            .into_iter()
-            .for_each(|ns| put_time(&self.store, ns, self.options.realtime_ns));
+        let limit = (self.options.realtime_ns)().saturating_add(AHEAD_MAX_NS);
+        if let Some(ns) = metrics.time_ns.filter(|&ns| ns <= limit) {
+            self.store.put_time(ns);
+        }
         if !self.sensors.take_metrics(&sensor, &run, metrics, now) {
             self.tally.note_fault(Fault::Sensors);
         }
@@ -357,16 +388,21 @@ impl Receiver {
     }
 }
 
-/// The time of the latest row.
-fn latest_ns(rows: &Columns) -> Option<i64> {
-    let time = time_column(rows.schema())?;
-    (0..rows.row_count()).filter_map(|row| cell(rows, time, row).time()).max()
+/// An attempt to connect, which may take longer than anything waits for it.
+async fn open(options: CentralOptions, tally: Arc<CentralTally>) -> Result<Open, OpenError> {
+    let CentralOptions { link, prefix, name, .. } = &options;
+    let on_event = Arc::new(move |event| tally.note_event(&event));
+    let inbox = format!("_INBOX.{}", token(name));
+    let client = connect(link, name, &inbox, on_event).await?;
+    let metrics = client.subscribe(format!("{prefix}.v{VERSION}.metrics.*")).await;
+    let metrics = metrics.map_err(|error| OpenError::Away(error.to_string()))?;
+    Ok(Open { client, metrics })
 }
 
-/// Event time has come so far. A sensor whose clock is far ahead does not take all others along.
-fn put_time(store: &Store, ns: i64, realtime_ns: fn() -> i64) {
-    if ns <= realtime_ns().saturating_add(AHEAD_MAX_NS) {
-        store.put_time(ns);
+/// Returns once the view is to end.
+async fn ended(tally: &CentralTally) {
+    while !tally.ends.load(Relaxed) {
+        sleep(LOOK_EVERY).await;
     }
 }
 

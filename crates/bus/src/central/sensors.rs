@@ -9,6 +9,8 @@ use engine::columns::{Columns, Field, Kind, RowMismatch, Schema, Value};
 use serde_json::Value as Json;
 use store::Table;
 
+use super::clocks::{ClockChange, SensorClock};
+use super::live_runs::LiveRuns;
 use super::progress::Progress;
 use super::rows::{Head, NAME_LEN_MAX, SENSOR};
 use crate::VERSION;
@@ -26,7 +28,9 @@ pub const SENSORS_SCHEMA: Schema = &[
     Field::new(
         "event",
         Kind::Text,
-        "`heard` (first message), `restarted`, `silent`, `back`; `now` in rows of the present state.",
+        "`heard` (first message), `restarted`, `silent`, `back`, `shared` (several runs publish \
+         under its name), `clock` (its clock differs by 5 s or more); `now` in rows of the present \
+         state.",
     ),
     Field::new("run", Kind::Text, "Run of the sensor, a number in hexadecimal."),
     Field::new("silent_s", Kind::F64, "Seconds since its last message."),
@@ -51,12 +55,16 @@ struct Sensor {
     /// Missing rows of tables that are not followed any more.
     missing_before: u64,
     metrics: Option<Metrics>,
+    live: LiveRuns,
+    clock: SensorClock,
 }
 
 /// What is read of a sensor's own metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Metrics {
     pub time_ns: Option<i64>,
+    /// Its clock when they were sent; sensors of earlier versions do not say.
+    pub clock_ns: Option<i64>,
     pub received: u64,
     pub dropped: u64,
     pub rows_lost: u64,
@@ -76,6 +84,10 @@ pub(super) struct Sensors {
 pub(super) struct SensorSums {
     pub known: u64,
     pub silent: u64,
+    /// Names under which several publish.
+    pub shared: u64,
+    /// Sensors whose clocks differ from this machine's.
+    pub clocks_off: u64,
     pub missing: u64,
     pub received: u64,
     pub dropped: u64,
@@ -89,8 +101,18 @@ fn add(sum: &mut u64, reported: u64) {
 impl Sensor {
     fn new(run: &str, heard: Duration) -> Self {
         let (run, tables) = (run.to_owned(), BTreeMap::new());
-        let (rows, missing_before) = (0, 0);
-        Self { run, heard, is_silent: false, tables, rows, missing_before, metrics: None }
+        let (live, clock) = (LiveRuns::default(), SensorClock::default());
+        Self {
+            run,
+            heard,
+            is_silent: false,
+            tables,
+            rows: 0,
+            missing_before: 0,
+            metrics: None,
+            live,
+            clock,
+        }
     }
 
     fn missing(&self) -> u64 {
@@ -127,7 +149,9 @@ impl Metrics {
             let text = json.get(name)?.as_str()?;
             (text.len() <= NAME_LEN_MAX).then(|| text.to_owned())
         };
-        let mut metrics = Self { time_ns: json.get("time_ns")?.as_i64(), ..Self::default() };
+        let time_ns = json.get("time_ns")?.as_i64();
+        let clock_ns = json.get("clock_ns").and_then(Json::as_i64);
+        let mut metrics = Self { time_ns, clock_ns, ..Self::default() };
         for count in json.get("counts")?.as_array()? {
             let value = count.get("value").and_then(Json::as_f64).unwrap_or(0.0);
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -142,6 +166,14 @@ impl Metrics {
         }
         Some((text("sensor")?, text("run")?, metrics))
     }
+}
+
+/// Several publish under one name, for users.
+fn shared_line(name: &str, one: &str, other: &str) -> String {
+    format!(
+        "sensors: several runs publish as {name} at the same time ({one} and {other}), and their \
+         rows are mixed; wanted: a name for each; give one of them another `sensor` in [nats]"
+    )
 }
 
 impl Sensors {
@@ -170,10 +202,14 @@ impl Sensors {
         // Runs are numbered by their time: stored rows of one from before do not make it the
         // present one. What is live does, also where a clock was set back since.
         let is_later = (run.len(), run) > (sensor.run.len(), sensor.run.as_str());
-        if is_later || is_live && run != sensor.run {
+        // One that publishes alongside another is no later one, whose turn it was.
+        let is_known = sensor.live.has(run);
+        if is_later && !is_known || is_live && run != sensor.run {
             run.clone_into(&mut sensor.run);
             sensor.metrics = None;
-            self.note(name, "restarted", now);
+            if !is_known {
+                self.note(name, "restarted", now);
+            }
         }
         if was_silent {
             (self.tell)(&format!("sensors: {name} is back after {:.0} s", gap.as_secs_f64()));
@@ -208,8 +244,22 @@ impl Sensors {
         metrics: Metrics,
         now: Duration,
     ) -> bool {
+        let (realtime_ns, tell) = (self.realtime_ns, self.tell);
         let Some(sensor) = self.hear(name, run, true, now) else { return false };
         sensor.metrics = Some(metrics);
+        let other = sensor.live.hear(run, now);
+        let clock_ns = metrics.clock_ns.filter(|_| !sensor.live.is_shared());
+        let clock = clock_ns.and_then(|theirs| sensor.clock.take(theirs, realtime_ns(), now));
+        if let Some(other) = other {
+            tell(&shared_line(name, &other, run));
+            self.note(name, "shared", now);
+        }
+        if let Some(change) = clock {
+            tell(&change.line(name));
+            if matches!(change, ClockChange::Off(_)) {
+                self.note(name, "clock", now);
+            }
+        }
         true
     }
 
@@ -231,6 +281,11 @@ impl Sensors {
             (self.tell)(&format!("sensors: {name} is silent: no message for {after:.0} s"));
             self.note(&name, "silent", now);
         }
+        for (name, sensor) in &mut self.all {
+            if sensor.live.look(silent_after, now) {
+                (self.tell)(&format!("sensors: one run alone publishes as {name} again"));
+            }
+        }
         let mut rows = Columns::new(SENSORS_SCHEMA);
         for name in self.all.keys() {
             // Rows of its own columns.
@@ -250,6 +305,8 @@ impl Sensors {
         let mut sums = SensorSums { known: self.all.len() as u64, ..SensorSums::default() };
         for sensor in self.all.values() {
             sums.silent += u64::from(sensor.is_silent);
+            sums.shared += u64::from(sensor.live.is_shared());
+            sums.clocks_off += u64::from(sensor.clock.is_off());
             add(&mut sums.missing, sensor.missing());
             let metrics = sensor.metrics.unwrap_or_default();
             add(&mut sums.received, metrics.received);
@@ -297,6 +354,8 @@ impl Sensors {
 // Ranges are values here.
 #[allow(clippy::single_range_in_vec_init)]
 mod tests {
+    use std::sync::Mutex;
+
     use store::query::cell;
     use store::{Store, TableLimits};
 
@@ -373,7 +432,8 @@ mod tests {
             {"application":"flows","name":"packets_received","labels":{},"value":1000},
             {"application":"nats","name":"rows_lost","labels":{"cause":"evicted"},"value":4}]}"#;
         let (sensor, run, metrics) = Metrics::read(text).unwrap();
-        let wanted = Metrics { time_ns: Some(5), received: 90, dropped: 5, rows_lost: 4 };
+        let wanted =
+            Metrics { time_ns: Some(5), received: 90, dropped: 5, rows_lost: 4, clock_ns: None };
         assert_eq!((sensor.as_str(), run.as_str(), metrics), ("a", "2", wanted));
         assert!(sensors.take_metrics("a", "2", metrics, Duration::ZERO));
         assert_eq!((sensors.sums().received, sensors.sums().dropped), (90, 5));
@@ -394,6 +454,60 @@ mod tests {
             Metrics::read(text.as_bytes()).is_some()
         };
         assert!(of_run(&"1".repeat(NAME_LEN_MAX)) && !of_run(&"1".repeat(NAME_LEN_MAX + 1)));
+    }
+
+    /// Takes in metrics of a run of `a`, with its clock.
+    fn hear(sensors: &mut Sensors, run: &str, clock_ns: i64, at_s: u64) {
+        let metrics = Metrics { clock_ns: Some(clock_ns), received: 1, ..Metrics::default() };
+        assert!(sensors.take_metrics("a", run, metrics, Duration::from_secs(at_s)));
+    }
+
+    #[test]
+    fn two_runs_under_one_name_are_reported_once() {
+        static PRINTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let store = Store::new();
+        let mut sensors = sensors(&store);
+        sensors.tell = |line| PRINTED.lock().unwrap().push(line.to_owned());
+        for round in 0..5 {
+            hear(&mut sensors, "100", 7, 20 * round);
+            take(&mut sensors, &head("a", "200", round..round + 1), Duration::from_secs(1));
+            hear(&mut sensors, "200", 7, 20 * round + 10);
+        }
+        let wanted = ["a heard 100", "a restarted 200", "a shared 200"];
+        assert_eq!(events(&store), wanted, "a restart is of one that stays away");
+        assert_eq!((sensors.sums().shared, sensors.sums().received), (1, 1));
+        let printed = PRINTED.lock().unwrap().concat();
+        assert!(printed.contains("publish as a at the same time (100 and 200)"), "{printed}");
+        assert!(printed.contains("wanted: a name for each"), "{printed}");
+        assert_eq!(PRINTED.lock().unwrap().len(), 1);
+        // One of them is given another name.
+        for at in 10..15 {
+            hear(&mut sensors, "200", 7, 10 * at);
+            sensors.look(Duration::from_secs(10 * at));
+        }
+        assert_eq!(sensors.sums().shared, 0);
+        assert!(PRINTED.lock().unwrap()[1].contains("one run alone publishes as a again"));
+        // A restart is one, whoever shared the name before.
+        hear(&mut sensors, "300", 7, 160);
+        assert_eq!(events(&store).last().unwrap(), "a restarted 300");
+    }
+
+    #[test]
+    fn a_clock_that_differs_is_reported_once() {
+        static PRINTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let store = Store::new();
+        let mut sensors = sensors(&store);
+        sensors.tell = |line| PRINTED.lock().unwrap().push(line.to_owned());
+        for at in 0..3 {
+            hear(&mut sensors, "100", 7 - 3600 * 1_000_000_000, 10 * at);
+        }
+        assert_eq!(events(&store), ["a heard 100", "a clock 100"]);
+        assert_eq!(sensors.sums().clocks_off, 1);
+        hear(&mut sensors, "100", 7, 30);
+        assert_eq!(sensors.sums().clocks_off, 0);
+        let printed = PRINTED.lock().unwrap();
+        assert!(printed[0].contains("the clock of a is 3600 s behind this machine's"));
+        assert!(printed.len() == 2 && printed[1].contains("agrees again"), "{printed:?}");
     }
 
     #[test]

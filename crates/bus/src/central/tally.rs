@@ -42,6 +42,8 @@ pub(super) struct CentralTally {
     pub repeated: AtomicU64,
     /// Rows of tables that the settings do not have.
     pub unwanted: AtomicU64,
+    /// Rows whose time is far ahead of this machine's clock.
+    pub ahead: AtomicU64,
     /// Messages that were not read, by cause.
     faults: [AtomicU64; FAULTS.len()],
     pub joins_waiting: AtomicU64,
@@ -81,6 +83,7 @@ impl CentralTally {
             rows: zero(),
             repeated: zero(),
             unwanted: zero(),
+            ahead: zero(),
             faults: std::array::from_fn(|_| zero()),
             joins_waiting: zero(),
             joins_evicted: zero(),
@@ -145,8 +148,15 @@ impl CentralTally {
             gauge("connected", "Whether the broker is reached.", connected),
             gauge("known", "Sensors that were heard.", sums.known),
             gauge("silent", "Sensors without a message for silent-after.", sums.silent),
+            gauge("shared", "Names under which several runs publish.", sums.shared),
+            gauge("clocks_off", "Sensors whose clocks differ by 5 s or more.", sums.clocks_off),
             total("rows_read", "Rows received from sensors.", &self.rows),
             total("rows_repeated", "Rows that had come before.", &self.repeated),
+            total(
+                "rows_ahead",
+                "Rows a minute or more ahead of this machine's clock.",
+                &self.ahead,
+            ),
             total("rows_unwanted", "Rows of tables that the settings do not have.", &self.unwanted),
             gauge("rows_missing", "Rows that others follow and that did not come.", sums.missing),
             gauge(

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use super::format::{self, Answer, Status};
 use super::tally::{EscalationTally, Outcome};
-use crate::link::{Link, LinkEvent, OpenError, connect, wait_before};
+use crate::link::{Link, LinkEvent, OpenError, connect, first, wait_before};
 use crate::message::token;
 use crate::{BusError, runtime};
 
@@ -88,8 +88,8 @@ pub struct Escalations {
 }
 
 impl Escalations {
-    /// Connects. A broker that does not answer is no error: it is tried again for as long as the
-    /// run lasts.
+    /// Connects. A broker that does not answer within two seconds is no error: it is tried again
+    /// for as long as the run lasts.
     ///
     /// # Errors
     /// [`BusError`], where trying again would not help.
@@ -108,8 +108,7 @@ impl Escalations {
             monotonic: options.monotonic,
         };
         let runtime = runtime().map_err(BusError::Start)?;
-        let first = runtime.block_on(ends.open());
-        let first = match first {
+        let opened = match runtime.block_on(first(&options.link, ends.open())) {
             Ok(opened) => Some(opened),
             Err(OpenError::Refused(error)) => return Err(error),
             Err(OpenError::Away(why)) => {
@@ -120,7 +119,7 @@ impl Escalations {
         let thread = thread::Builder::new()
             .name("escalations".into())
             .spawn(move || {
-                ends.carry_all(runtime, first, from);
+                ends.carry_all(runtime, opened, from);
                 ends.tally.report((ends.monotonic)(), true);
             })
             .map_err(BusError::Start)?;

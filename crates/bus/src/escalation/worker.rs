@@ -28,9 +28,12 @@ use crate::{BusError, runtime};
 /// How often it is looked whether the worker is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What was handed out before it ends has so long to come, and answers to go: after that, answers
-/// for a broker that takes none are dropped.
-const LEAVE_WITHIN: Duration = Duration::from_secs(2);
+/// A worker that is to end is gone after so long, and what its threads have in hand. What is not
+/// scored or sent by then has no answer of this worker: its sensor asks once more.
+const LEAVE_WITHIN: Duration = Duration::from_millis(1_500);
+
+/// Of that, what the broker has handed out already has so long to come.
+const DRAIN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Workers of a model share its messages.
 const GROUP: &str = "workers";
@@ -97,6 +100,8 @@ pub struct WorkerCounts {
     pub refused: u64,
     /// Messages that the model could not score, which have no answer.
     pub failed: u64,
+    /// Messages that still waited when it ended, which have no answer.
+    pub left: u64,
 }
 
 #[derive(Default)]
@@ -108,6 +113,7 @@ struct WorkerTally {
     busy: AtomicU64,
     refused: AtomicU64,
     failed: AtomicU64,
+    left: AtomicU64,
 }
 
 impl WorkerTally {
@@ -131,6 +137,7 @@ impl WorkerTally {
             busy: self.busy.load(Relaxed),
             refused: self.refused.load(Relaxed),
             failed: self.failed.load(Relaxed),
+            left: self.left.load(Relaxed),
         }
     }
 }
@@ -197,8 +204,8 @@ impl Worker {
         counts
     }
 
-    /// Answers rows until it is to end; then what waits is answered, and no more is taken. `make`
-    /// makes the model of each thread.
+    /// Answers rows until it is to end; then what waits is answered as far as that is soon done,
+    /// and no more is taken. `make` makes the model of each thread.
     ///
     /// # Errors
     /// [`BusError`], where trying again would not help.
@@ -220,6 +227,7 @@ impl Worker {
         });
         // No end waits for the name of a server.
         runtime.shutdown_background();
+        self.tally.left.fetch_add(self.jobs.len() as u64, Relaxed);
         done.map(|()| self.tally.counts())
     }
 
@@ -244,6 +252,11 @@ impl Worker {
                 model = make();
                 continue;
             };
+            if to.is_closed() {
+                // The time to leave is over: what waits has no answer either.
+                self.tally.left.fetch_add(jobs.len() as u64, Relaxed);
+                return;
+            }
             let rows: usize = jobs.iter().map(|job| job.row_count).sum();
             let rows = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
             row_time = self.now().saturating_sub(began) / rows;
@@ -256,7 +269,6 @@ impl Worker {
             }
             // Together, so that a sensor is woken once for what it sent together.
             if !replies.is_empty() && to.blocking_send(replies).is_err() {
-                // The broker took none when all was to end: what waits has no answer either.
                 return;
             }
         }
@@ -357,30 +369,43 @@ impl Worker {
         Ok((client, subscribers))
     }
 
+    /// Connects, as soon as the broker answers.
+    async fn open_first(&self) -> Result<(Client, Vec<Subscriber>), BusError> {
+        let mut attempt = 1;
+        loop {
+            match self.open().await {
+                Ok(opened) => return Ok(opened),
+                Err(OpenError::Refused(error)) => return Err(error),
+                Err(OpenError::Away(why)) => drop(self.status.note_away(&why, "")),
+            }
+            sleep(wait_before(attempt)).await;
+            attempt += 1;
+        }
+    }
+
     /// Carries messages to the threads and replies back, until the worker is to end.
     async fn carry(
         &self,
         (to, replies): (Sender<Replies>, Receiver<Replies>),
         ends: &AtomicBool,
     ) -> Result<(), BusError> {
-        let mut attempt = 1;
-        let (client, subscribers) = loop {
-            match self.open().await {
-                Ok(opened) => break opened,
-                Err(OpenError::Refused(error)) => return Err(error),
-                Err(OpenError::Away(why)) => drop(self.status.note_away(&why, "")),
-            }
-            sleep(wait_before(attempt)).await;
-            attempt += 1;
-            if ends.load(Relaxed) {
-                return Ok(());
+        let (client, subscribers) = tokio::select! {
+            opened = self.open_first() => opened?,
+            () = ended(ends, Duration::ZERO) => return Ok(()),
+        };
+        let carried = async {
+            // Each by itself: a broker that takes no reply does not hold up what comes.
+            let take_all = self.take_all(&client, select_all(subscribers), to, ends);
+            tokio::join!(take_all, send_all(&client, replies));
+            if client.connection_state() == State::Connected {
+                let _ = client.flush().await;
             }
         };
-        // Each by itself: a broker that takes no reply holds up neither what comes nor the end.
-        let take_all = self.take_all(select_all(subscribers), to, ends);
-        tokio::join!(take_all, send_all(&client, replies, ends));
-        // Answers that are not out now are late anyway.
-        let _ = timeout(LEAVE_WITHIN, client.flush()).await;
+        tokio::select! {
+            () = carried => {}
+            // With the other end of replies, threads end.
+            () = ended(ends, LEAVE_WITHIN) => {}
+        }
         Ok(())
     }
 
@@ -388,6 +413,7 @@ impl Worker {
     /// handed out already.
     async fn take_all(
         &self,
+        client: &Client,
         mut messages: SelectAll<Subscriber>,
         to: Sender<Replies>,
         ends: &AtomicBool,
@@ -412,7 +438,9 @@ impl Worker {
             }
         };
         // A broker that is away has nothing to hand out.
-        let _ = timeout(LEAVE_WITHIN, last).await;
+        if client.connection_state() == State::Connected {
+            let _ = timeout(DRAIN_WITHIN, last).await;
+        }
         // With the threads, and `to` of this one, replies end.
         self.jobs.end();
     }
@@ -452,36 +480,32 @@ impl Worker {
     }
 }
 
-/// Sends replies until there are no more, or the worker is to end and the broker takes none.
-async fn send_all(client: &Client, mut replies: Receiver<Replies>, ends: &AtomicBool) {
+/// Sends replies until there are no more.
+async fn send_all(client: &Client, mut replies: Receiver<Replies>) {
     while let Some(list) = replies.recv().await {
         for (reply, bytes) in list {
             // A reply that waits for a broker which is away comes too late.
             if client.connection_state() != State::Connected {
                 continue;
             }
-            tokio::select! {
-                biased;
-                // Where it is not sent, its sensor sees the deadline pass.
-                _ = client.publish(reply, Bytes::from(bytes)) => {}
-                () = given_up(ends) => return,
-            }
+            // Where it is not sent, its sensor sees the deadline pass.
+            let _ = client.publish(reply, Bytes::from(bytes)).await;
         }
     }
 }
 
-/// Returns once the worker is to end and some time has passed.
-async fn given_up(ends: &AtomicBool) {
-    loop {
-        sleep(LEAVE_WITHIN).await;
-        if ends.load(Relaxed) {
-            return;
-        }
+/// Returns when the worker is to end and this time has passed since.
+async fn ended(ends: &AtomicBool, after: Duration) {
+    while !ends.load(Relaxed) {
+        sleep(LOOK_EVERY).await;
     }
+    sleep(after).await;
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::TcpListener;
     use std::sync::Mutex;
 
     use super::*;
@@ -613,5 +637,68 @@ mod tests {
         assert_eq!((worker.tally.counts().failed, worker.tally.counts().messages), (2, 2));
         let printed = PRINTED.lock().unwrap();
         assert!(printed.len() == 1 && printed[0].contains("m fails: it panicked"), "{printed:?}");
+    }
+
+    /// A model that takes a second for each batch.
+    struct Slow;
+
+    impl AnswerRows for Slow {
+        fn answer(
+            &mut self,
+            rows: &[RowFields<'_>],
+            answers: &mut Vec<RowAnswer>,
+        ) -> Result<(), AnswerError> {
+            thread::sleep(Duration::from_secs(1));
+            Counting.answer(rows, answers)
+        }
+    }
+
+    /// Lets a worker in and hands it messages of one row each, which have a minute; the replies.
+    fn serve(listener: &TcpListener, count: usize) -> usize {
+        let (mut stream, _) = listener.accept().unwrap();
+        let lines = BufReader::new(stream.try_clone().unwrap()).split(b'\n');
+        let info = r#"INFO {"server_id":"S","version":"2.10.0","max_payload":1048576}"#;
+        stream.write_all(format!("{info}\r\n").as_bytes()).unwrap();
+        let mut replies = 0;
+        for line in lines.map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
+            if line.starts_with("PING") {
+                stream.write_all(b"PONG\r\n").unwrap();
+            } else if line.starts_with("SUB") {
+                let sid = line.split_whitespace().next_back().unwrap();
+                let payload = message(&[0], 60_000);
+                let head = format!("MSG wirelens.v2.escalations.m.0 {sid} r {}\r\n", payload.len());
+                let one = [head.as_bytes(), &payload, b"\r\n"].concat();
+                stream.write_all(&one.repeat(count)).unwrap();
+            }
+            replies += usize::from(line.starts_with("PUB r "));
+        }
+        replies
+    }
+
+    #[test]
+    fn a_worker_with_much_to_do_ends_soon_and_says_what_it_leaves() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let servers = vec![format!("nats://{}", listener.local_addr().unwrap())];
+        let mut worker = worker(|_| {});
+        worker.options.link = Link { servers, ..Link::default() };
+        worker.jobs = Jobs::new(BatchOptions { rows_max: 64, waits: false }, 1);
+        let ends = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let broker = scope.spawn(|| serve(&listener, 1_000));
+            let ran = scope.spawn(|| worker.run(|| Slow, &ends));
+            for _ in 0..1_000 {
+                thread::sleep(Duration::from_millis(10));
+                if worker.tally.counts().batches > 0 {
+                    break;
+                }
+            }
+            ends.store(true, Relaxed);
+            // All of it would take eight seconds.
+            let counts = ran.join().unwrap().unwrap();
+            assert!(counts.messages > 0 && counts.left > 500, "{counts:?}");
+            assert_eq!(counts.messages + counts.left, 1_000);
+            assert_eq!(broker.join().unwrap() as u64, counts.messages);
+        });
     }
 }

@@ -193,6 +193,16 @@ impl Stage {
         &self.model
     }
 
+    /// Whether a library computes it, which may fail: trees do not.
+    #[must_use]
+    pub const fn may_fail(&self) -> bool {
+        match &self.model {
+            Model::Trees(_) => false,
+            #[cfg(feature = "onnx")]
+            Model::Onnx(_) => true,
+        }
+    }
+
     /// How its uncertainty is measured.
     #[must_use]
     pub const fn uncertainty(&self) -> Uncertainty {

@@ -124,6 +124,9 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
             flow.own.extend_from_slice(probabilities);
             memory.mix(flow.source(), flow.first, probabilities);
         };
-        asking.answer_beside(stage, mix, |answer| answers.push(answer));
+        let failure = asking.answer_beside(stage, mix, |answer| answers.push(answer));
+        if let Some(failure) = failure {
+            counts.failures.note(stage.name, failure);
+        }
     }
 }

@@ -4,8 +4,8 @@
 //! to the thread that keeps the flows, which alone decides. So a flow's packets and requests meet
 //! where they lie, and what is said does not depend on how many threads there are.
 
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use engine::ring::{self, CHUNK_LEN};
@@ -15,6 +15,7 @@ use super::elsewhere::StageOutcome;
 use super::undecided::PendingFlow;
 use crate::cascade::Cascade;
 use crate::evidence::Evidence;
+use crate::failures::Failures;
 use crate::model::Asking;
 
 /// Rows that wait for a consumer at most, besides those it has in hand: some milliseconds of work.
@@ -32,6 +33,8 @@ struct StageQuery {
 pub(super) struct Consumers {
     rings: Vec<ring::Sender<StageQuery, ()>>,
     answers: Receiver<Vec<StageOutcome>>,
+    /// What failed, of all threads.
+    failures: Arc<Mutex<Failures>>,
     /// Rows that were sent and not answered.
     asked_count: usize,
     threads: Vec<JoinHandle<()>>,
@@ -45,18 +48,25 @@ impl Consumers {
     pub(super) fn start(cascade: &Arc<Cascade>, count: usize) -> Self {
         let (sender, answers) = mpsc::channel();
         let (mut rings, mut threads) = (Vec::new(), Vec::new());
+        let failures = Arc::<Mutex<Failures>>::default();
         for _ in 0..count {
             let (ring, rows) = ring::ring(RING_CAPACITY);
             let (cascade, answers) = (Arc::clone(cascade), sender.clone());
+            let failures = Arc::clone(&failures);
             rings.push(ring);
-            threads.push(thread::spawn(move || consume(&cascade, rows, &answers)));
+            threads.push(thread::spawn(move || consume(&cascade, rows, &answers, &failures)));
         }
-        Self { rings, answers, asked_count: 0, threads }
+        Self { rings, answers, failures, asked_count: 0, threads }
     }
 
     /// How many there are.
     pub(super) const fn count(&self) -> usize {
         self.rings.len()
+    }
+
+    /// What failed so far.
+    pub(super) fn failures(&self) -> Failures {
+        lock(&self.failures).clone()
     }
 
     /// Whether no row is under way.
@@ -126,11 +136,16 @@ impl Drop for Consumers {
     }
 }
 
+fn lock(failures: &Mutex<Failures>) -> MutexGuard<'_, Failures> {
+    failures.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A consumer's thread: rows in the order in which they came, those of one stage together.
 fn consume(
     cascade: &Cascade,
     mut rows: ring::Receiver<StageQuery, ()>,
     answers: &Sender<Vec<StageOutcome>>,
+    failures: &Mutex<Failures>,
 ) {
     let stages = cascade.stages();
     let mut asking: Vec<_> = stages.iter().map(|stage| Asking::new(stage, CHUNK_LEN)).collect();
@@ -140,11 +155,14 @@ fn consume(
             let of_stage = || rows.iter().filter(|row| row.stage == index);
             of_stage().for_each(|row| asking.push(stage, &row.packets, row.evidence));
             let mut places = of_stage().map(|row| row.place);
-            asking.answer(stage, |answer| {
+            let failure = asking.answer(stage, |answer| {
                 let answer = Some(answer);
                 let answered_row = |place| StageOutcome { place, stage: index, answer };
                 answered.extend(places.next().map(answered_row));
             });
+            if let Some(failure) = failure {
+                lock(failures).note(stage.name, failure);
+            }
         }
         // Whoever keeps the flows leaves last; if it is gone the run is being abandoned.
         let _ = answers.send(answered);

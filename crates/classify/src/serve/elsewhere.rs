@@ -12,6 +12,7 @@ use super::consumers::Consumers;
 use super::undecided::PendingFlow;
 use crate::cascade::Cascade;
 use crate::evidence::Evidence;
+use crate::failures::Failures;
 use crate::model::Asking;
 use crate::uncertainty::Answer;
 
@@ -122,6 +123,14 @@ impl Answering {
         to.ask(place, &flow.key, StageRow { stage: index, records, numbers, evidence })
     }
 
+    /// What failed where stages are computed here: workers answer for themselves.
+    pub(super) fn failures(&self) -> Failures {
+        match self {
+            Self::Threads(threads) => threads.failures(),
+            Self::Elsewhere { .. } => Failures::default(),
+        }
+    }
+
     /// Sends what waits for company.
     pub(super) fn flush(&mut self) {
         match self {
@@ -168,6 +177,6 @@ impl StageRows {
     pub fn answer(&mut self, stage: usize, take: impl FnMut(Answer)) -> Option<String> {
         let Self { cascade, asking } = self;
         let (of_stage, asking) = cascade.stages.get(stage).zip(asking.get_mut(stage))?;
-        asking.answer(of_stage, take)
+        asking.answer(of_stage, take).map(|failure| failure.why)
     }
 }

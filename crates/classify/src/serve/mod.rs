@@ -32,6 +32,7 @@ use packet::{BATCH_LEN_MAX, Frame, Timestamp, must};
 use crate::cascade::{Cascade, Segmentation};
 use crate::counts::Counts;
 use crate::evidence::{FlowEvidence, NamesSoFar};
+use crate::failures::Failures;
 use crate::host::HostVerdict;
 use crate::memory::Memory;
 use crate::model::Asking;
@@ -227,12 +228,22 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
     /// Outcome of the flows so far, up to the last mark.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let mut counts = self.counts.clone();
+        let mut counts = Counts { failures: self.failures(), ..self.counts.clone() };
         if let Some(memory) = &self.memory {
             counts.hosts = memory.host_count() as u64;
             counts.hosts_forgotten = memory.forgotten();
         }
         counts
+    }
+
+    /// Rows without an answer of their stage, as its model failed, so far.
+    #[must_use]
+    pub fn failures(&self) -> Failures {
+        let mut failures = self.counts.failures.clone();
+        if let Some(answering) = &self.answering {
+            failures.fold(&answering.failures());
+        }
+        failures
     }
 
     /// Flows waiting for packets.

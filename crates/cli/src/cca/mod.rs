@@ -257,8 +257,8 @@ fn offset(
     let options = asked.settings.tap_options(asked.clock, None);
     let found = taps::offset(before, behind, options, &crate::interrupt::control());
     let offset = found.map_err(|error| asked::explain(error, behind))?;
-    if offset != Span::default() && !asked.arguments.input.quiet {
-        eprintln!("wirelens: {} (--egress-offset sets another)", taps::offset_found(offset));
+    if let Some(said) = offset.said.filter(|_| !asked.arguments.input.quiet) {
+        eprintln!("wirelens: {said} (--egress-offset sets another)");
     }
-    Ok(offset)
+    Ok(offset.add)
 }

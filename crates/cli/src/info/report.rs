@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, Table};
 use engine::census::Census;
 use engine::table::Tally;
 use packet::file::{Decoder, Format, Interface, Section};
+use session::interface_statistics::StatisticsSum;
 use session::share;
 
 use super::Capture;
@@ -73,6 +74,7 @@ struct Described {
     interface: Interface,
     tally: Tally,
     count: u64,
+    counted: StatisticsSum,
 }
 
 /// The interfaces. If a capture has several sections, each describes them again: those that are
@@ -91,10 +93,13 @@ fn interfaces(decoder: &Decoder, census: &Census) -> Vec<Described> {
                 known.tally.packets += tally.packets;
                 known.tally.bytes += tally.bytes;
                 known.count += 1;
-                // Statistics count from the beginning of a capture: the last hold the others.
-                known.interface.statistics = interface.statistics.or(known.interface.statistics);
+                known.counted.put(interface.statistics);
             }
-            None => found.push(Described { index, interface: interface.clone(), tally, count: 1 }),
+            None => {
+                let (interface, mut counted) = (interface.clone(), StatisticsSum::default());
+                counted.put(interface.statistics);
+                found.push(Described { index, interface, tally, count: 1, counted });
+            }
         }
     }
     found
@@ -177,7 +182,7 @@ fn sizes(out: &mut impl Write, census: &Census) -> Result<(), Failure> {
 }
 
 fn interface_text(described: &Described) -> String {
-    let Described { interface, tally, count, .. } = described;
+    let Described { interface, tally, count, counted, .. } = described;
     let mut parts = vec![interface.link.to_string()];
     if !interface.name.is_empty() {
         parts.push(printable(&interface.name));
@@ -189,15 +194,9 @@ fn interface_text(described: &Described) -> String {
         parts.push(format!("filter `{}`", printable(&interface.filter)));
     }
     parts.push(format!("{} packets", grouped(tally.packets)));
-    if let Some(statistics) = interface.statistics {
-        let counted = [
-            ("received", statistics.received),
-            ("dropped", statistics.dropped),
-            ("dropped by the system", statistics.os_dropped),
-        ];
-        for (name, count) in counted {
-            parts.extend(count.map(|count| format!("{} {name}", grouped(count))));
-        }
+    let names = ["received", "dropped", "dropped by the system"];
+    for (name, count) in names.into_iter().zip(counted.counters()) {
+        parts.extend(count.map(|count| format!("{} {name}", grouped(count))));
     }
     if *count > 1 {
         parts.push(format!("described {} times", grouped(*count)));

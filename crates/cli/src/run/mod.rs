@@ -68,7 +68,7 @@ impl From<RowsError> for Failure {
             RowsError::Output(error) => error.into(),
             RowsError::Write(error) => error.into(),
             RowsError::Format(error) => error.into(),
-            error @ RowsError::Door(_) => Self::error(error),
+            error @ (RowsError::Door(_) | RowsError::Lost(_)) => Self::error(error),
         }
     }
 }
@@ -112,6 +112,7 @@ pub(crate) fn run(arguments: &RunArguments, host: &Host) -> Result<Status, Failu
     let refused = |refusal| Failure::usage(format_args!("[run] {refusal}"));
     if arguments.check {
         plan.run.user.as_deref().map_or(Ok(()), check_user).map_err(refused)?;
+        plan.history.as_ref().map_or(Ok(()), |history| History::check(&history.folder))?;
         return Ok(checked(&plan, arguments));
     }
     if let Some(path) = path.filter(|_| arguments.interface.is_empty()) {
@@ -260,8 +261,8 @@ impl Beside {
         let is_live = facts.mode == Mode::Live;
         let waits = !is_live && history.is_none();
         let bus = nats.zip(store.clone()).map(|(nats, store)| {
-            let began = clock::realtime();
-            Bus::begin(nats.options(machine_name, began, waits, CLOCK.monotonic, tell), store)
+            let realtime_ns = || clock::realtime().as_ns();
+            Bus::begin(nats.options(machine_name, CLOCK, realtime_ns, waits, tell), store)
         });
         let bus = bus.transpose()?;
         let server = match (page, &store) {

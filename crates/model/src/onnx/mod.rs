@@ -28,6 +28,7 @@ mod window;
 
 use std::sync::Arc;
 
+use ort::logging::LogLevel;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::session::{HasSelectedOutputs, OutputSelector, RunOptions};
 use ort::session::{Session, SessionInputValue, SessionOutputs};
@@ -171,7 +172,9 @@ impl OnnxFile {
             (true, Device::Cuda { .. }) => ROWS_TOGETHER_CARD,
         };
         check_output(session.outputs(), wiring)?;
-        let options = RunOptions::new().map_err(failed)?;
+        let mut options = RunOptions::new().map_err(failed)?;
+        // Who scores says what failed; the library would add a line for each row.
+        options.set_log_level(LogLevel::Fatal).map_err(failed)?;
         let options = options.with_outputs(OutputSelector::no_default().with(&wiring.output));
         Ok(OnnxModel { session, options, file: self.clone(), is_double, rows_together })
     }

@@ -1,5 +1,7 @@
 //! Whether all is well: losses, limits, resources.
 
+use std::fmt::Write as _;
+
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -212,18 +214,27 @@ fn sums(counts: &[(&'static str, Vec<Count>)], application: &str) -> Option<impl
 fn sensors(counts: &[(&'static str, Vec<Count>)]) -> Option<Check> {
     let sum = sums(counts, "sensors")?;
     let (known, silent, missing) = (sum("known"), sum("silent"), sum("rows_missing"));
+    let (shared, clocks_off) = (sum("shared"), sum("clocks_off"));
     let is_connected = sum("connected") > 0.0;
     let status = match (is_connected && known > 0.0, missing > 0.0) {
         (_, true) => "error",
-        (true, false) if silent == 0.0 => "ok",
+        (true, false) if silent + shared + clocks_off == 0.0 => "ok",
         _ => "warning",
     };
     let state = if is_connected { "connected" } else { "away" };
+    let mut seen =
+        format!("broker {state}; {known} heard, {silent} silent; {missing} rows missing");
+    for (count, what) in [(shared, "names shared by several runs"), (clocks_off, "clocks differ")] {
+        if count > 0.0 {
+            let _ = write!(seen, "; {count} {what}");
+        }
+    }
     Some(Check {
         name: "sensors",
         status,
-        seen: format!("broker {state}; {known} heard, {silent} silent; {missing} rows missing"),
-        wanted: "all heard, no row missing; the table `sensors` has each of them",
+        seen,
+        wanted: "all heard, each by a name of its own, with clocks that agree, and no row missing; \
+                 the table `sensors` has each of them",
     })
 }
 

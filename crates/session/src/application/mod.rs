@@ -233,6 +233,8 @@ pub struct Opening {
     pub interfaces: LiveInterfaces,
     /// Prints messages for users, if they want them; a line each.
     pub tell: Option<fn(&str)>,
+    /// Prints what a user has to know, wanted or not; a line each.
+    pub warn: fn(&str),
     /// How far reading is, and what was lost on the way.
     pub progress: Arc<capture::Progress>,
     /// Time outside of event time.

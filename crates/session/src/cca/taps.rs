@@ -1,5 +1,6 @@
 //! Two captures, read side by side in event time.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use cca::{Pair, Rules, TapOptions, Walk};
@@ -47,6 +48,19 @@ impl Side {
                 break;
             }
         }
+    }
+
+    /// Reads on, with what is from a moment on, and a little before it, in a tap.
+    fn read_from(&mut self, from: Timestamp, options: TapOptions) -> cca::Tap {
+        let mut tap = cca::Tap::new(options);
+        let mut until = Timestamp::from_ns(i64::MIN + 1);
+        while until < from && !self.0.has_ended() && !self.0.is_stopped() {
+            self.read(&mut tap, until);
+            tap.forget_old();
+            until = tap.latest().plus(COMPARED);
+        }
+        self.read(&mut tap, from.plus(COMPARED));
+        tap
     }
 
     fn finish(self, done: TapOutcome) -> SourceSummary {
@@ -261,6 +275,39 @@ impl TapOutcome {
     }
 }
 
+/// The offset to add to downstream timestamps, and what there is to say of it.
+#[derive(Default)]
+pub struct ClockOffset {
+    /// Nothing where no packet leaves before it arrived, or that is not known.
+    pub add: Span,
+    /// That clocks differ, or why they were not compared.
+    pub said: Option<String>,
+}
+
+impl ClockOffset {
+    /// Of the shortest time from tap to tap.
+    fn of(least: Span) -> Self {
+        if least.as_ns() >= 0 && least <= DELAY_SANE {
+            return Self::default();
+        }
+        let add = Span::from_ns(-least.as_ns());
+        let said = format!(
+            "packets seem to leave before they arrive, or far too late: clocks differ; {:+.6} s \
+             are added to downstream timestamps",
+            add.as_seconds_f64()
+        );
+        Self { add, said: Some(said) }
+    }
+
+    fn unknown(why: impl Display) -> Self {
+        let said = format!(
+            "the clocks of the taps were not compared: {why}; downstream timestamps are used as \
+             they are, and queues and delays are wrong if the clocks differ"
+        );
+        Self { add: Span::default(), said: Some(said) }
+    }
+}
+
 /// The offset to add to downstream timestamps so that no packet leaves before it arrived; nothing
 /// where none does. Read from the captures' beginnings, which standard input has not.
 ///
@@ -271,10 +318,10 @@ pub fn offset(
     behind: &InputRequest,
     options: TapOptions,
     control: &Arc<Control>,
-) -> Result<Span, InputError> {
+) -> Result<ClockOffset, InputError> {
     let is_pipe = |request: &InputRequest| request.names.iter().any(|name| name.as_os_str() == "-");
     if is_pipe(before) || is_pipe(behind) {
-        return Ok(Span::default());
+        return Ok(ClockOffset::unknown("standard input can be read only once"));
     }
     let find = |request| Inputs::find(request, true, Arc::clone(control));
     let (mut ingress, mut egress) = (Side::open(find(before)?)?, Side::open(find(behind)?)?);
@@ -285,19 +332,29 @@ pub fn offset(
         let until = tap.latest().plus(COMPARED);
         side.read(tap, until);
     }
-    let least = pair.delay_min().unwrap_or_default();
-    let differ = least.as_ns() < 0 || least > DELAY_SANE;
-    Ok(if differ { Span::from_ns(-least.as_ns()) } else { Span::default() })
-}
-
-/// What there is to say of an offset that was found.
-#[must_use]
-pub fn offset_found(offset: Span) -> String {
-    format!(
-        "packets seem to leave before they arrive, or far too late: clocks differ; {:+.6} s are \
-         added to downstream timestamps",
-        offset.as_seconds_f64()
-    )
+    let (Some(came), Some(left)) = (pair.ingress.earliest(), pair.egress.earliest()) else {
+        let tap = if pair.ingress.earliest().is_none() { "upstream" } else { "downstream" };
+        return Ok(ClockOffset::unknown(format_args!("the {tap} captures have no TCP data")));
+    };
+    if let Some(least) = pair.delay_min() {
+        return Ok(ClockOffset::of(least));
+    }
+    // One was begun later than the other: then by its first packet, if the clocks are as near.
+    let options = TapOptions { kept: Span::from_ns(2 * COMPARED.as_ns()), ..options };
+    if came < left {
+        pair.ingress = ingress.read_from(left, options);
+    } else {
+        pair.egress = egress.read_from(came, options);
+    }
+    Ok(pair.delay_min().map_or_else(
+        || {
+            ClockOffset::unknown(format_args!(
+                "no packet could be matched where the captures begin, upstream at {came}, \
+                 downstream at {left}"
+            ))
+        },
+        ClockOffset::of,
+    ))
 }
 
 /// No queue holds every packet for longer: it is the clocks that differ.

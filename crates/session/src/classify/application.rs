@@ -18,6 +18,7 @@ use serde::Deserialize;
 use super::counted::counts;
 use super::drift::DriftWatch;
 use super::escalated::{DEADLINE, UNDER_WAY_MAX, WorkerStages};
+use super::failing::FailureWatch;
 use super::lens::Flows;
 use super::naming::NamedClassifier;
 use super::out::{By, Part, VerdictView, Ways, no_memory, schema};
@@ -321,12 +322,14 @@ model = \"services\"
         let drift = drift_flows.filter(|_| is_watched).map(|flows_min| {
             DriftWatch::new(models.clone(), flows_min, opening.sharing, opening.tell)
         });
+        let failing = FailureWatch::new(opening.warn);
         let lenses = parts.into_iter().map(|part| -> Box<dyn Watcher> {
             let (cascade, outside) = (Arc::clone(&cascade), outside.clone());
             let found = ClassifySummary {
                 cascade: Arc::clone(&cascade),
                 folded: Counts::default(),
                 by_model: ModelVerdicts::default(),
+                failing: failing.clone(),
                 tells_flows,
             };
             if let Some(features) = cascade.window().cloned() {
@@ -441,6 +444,7 @@ impl Framing<Windows, ()> for ClassifySummary {
     }
 
     fn counts(&self, keep: &Windows, _: &Now<'_>) -> Vec<Count> {
+        self.failing.look(&self.cascade, &keep.counts().failures);
         counts(&self.cascade, keep.counts(), keep.followed_count(), None)
     }
 
@@ -457,6 +461,7 @@ pub(super) struct ClassifySummary {
     pub(super) folded: Counts,
     /// Verdicts of each model, by its number, where models were replaced.
     pub(super) by_model: ModelVerdicts,
+    pub(super) failing: FailureWatch,
     tells_flows: bool,
 }
 
@@ -475,7 +480,7 @@ impl ClassifySummary {
         hosts: Vec<HostVerdict>,
         names: Option<NameCounts>,
     ) -> Result<Closing, Refusal> {
-        let Self { cascade, folded, by_model, tells_flows } = self;
+        let Self { cascade, folded, by_model, failing, tells_flows } = self;
         if let Some(refusal) = out.into_refusal() {
             return Err(refusal);
         }
@@ -485,6 +490,9 @@ impl ClassifySummary {
         let of_flows = if tells_flows { flows.lines() } else { String::new() };
         let mut closing = flows.closing();
         closing.counts.extend(odd(&counts));
+        failing.look(&cascade, &counts.failures);
+        let failed = Some(counts.failures.total()).filter(|&rows| rows > 0);
+        closing.counts.extend(failed.map(|rows| ("failed_rows", rows)));
         if cascade.memory().is_some() {
             let remembered = [("hosts", counts.hosts), ("hosts_forgotten", counts.hosts_forgotten)];
             closing.counts.extend(remembered);

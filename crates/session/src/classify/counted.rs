@@ -5,6 +5,7 @@ use classify::{Cascade, Cause, Counts, UNKNOWN};
 use names::counts::Counts as NameCounts;
 use store::{Count, Spread};
 
+use super::failing;
 use crate::names_read;
 
 /// Classes that have a series of their own; those of a model with more are added up as `other`.
@@ -48,6 +49,7 @@ pub(super) fn counts(
         made.push(Count::total("hosts_forgotten", about, counts.hosts_forgotten));
     }
     made.extend(names.into_iter().flat_map(names_read::shown));
+    made.extend(failing::counts(cascade, &counts.failures));
     made.push(latencies(counts));
     made
 }

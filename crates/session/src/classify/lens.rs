@@ -192,12 +192,13 @@ impl Lens for Flows {
     }
 
     fn on_mark(&mut self, mark: FlowMark, labels: &mut Labels) {
-        let mut made = MarkVerdicts::default();
+        let (mut made, failing) = (MarkVerdicts::default(), self.found.failing.clone());
         for serving in self.all() {
             serving.classifier.on_mark(&mut States::in_slab(&mut serving.states), mark);
             let MarkVerdicts { verdicts, hosts } = serving.take_verdicts();
             made.verdicts.extend(verdicts);
             made.hosts.extend(hosts);
+            failing.look(&serving.cascade, &serving.classifier.by_packets.failures());
         }
         if !self.older.is_empty() {
             made.verdicts.sort_by_key(Verdict::order);

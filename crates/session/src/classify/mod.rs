@@ -7,6 +7,7 @@ mod drift;
 mod escalated;
 pub mod eve;
 mod evidence;
+mod failing;
 mod lens;
 mod naming;
 mod out;

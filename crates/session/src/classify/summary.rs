@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use classify::{Cascade, Cause, Counts};
 
+use super::failing;
 use crate::share;
 
 /// What the summary says of verdicts, each line ended.
@@ -56,6 +57,7 @@ pub(crate) fn lines(cascade: &Cascade, counts: &Counts) -> String {
             let _ = writeln!(text, "classify: {count} {what}");
         }
     }
+    text.push_str(&failing::lines(counts));
     text.push_str(&latencies(counts));
     text
 }

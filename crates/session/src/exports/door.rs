@@ -155,7 +155,12 @@ impl TakeRows for Door {
 
     fn finish(self: Box<Self>) -> Result<(), RowsError> {
         let Some(open) = self.open else { return Ok(()) };
-        let line = open.finish()?;
+        let line = open.finish().map_err(|error| match error {
+            RowsError::Lost(what) => {
+                RowsError::Lost(format!("{}: {what}", self.export.path.display()))
+            }
+            error => error,
+        })?;
         if let Some(tell) = self.tell.filter(|_| !line.is_empty()) {
             tell(&format!("{}: {line}", self.export.path.display()));
         }

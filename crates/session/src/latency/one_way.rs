@@ -479,7 +479,7 @@ fn apart(first: Times, second: Times) -> Refusal {
         format_args!(
             "no packet was seen at both taps: the first has packets {}, the second {}; wanted: \
              captures of the same traffic at the same time, without address translation between \
-             them",
+             them, or --egress-offset, if their clocks differ",
             first.said(),
             second.said()
         ),

@@ -132,8 +132,11 @@ pub fn begin<P: Rows, T: Taker<P>>(
     let thread = spawn_free(format!("rows-{name}"), move || {
         let mut rows = Some(rows);
         if let Err(error) = write(&receiver, &mut rows, &of_thread, held) {
+            let has_failed = !matches!(error, RowsError::Lost(_));
             *lock(&of_thread.failure) = Some(error);
-            of_thread.control.fail();
+            if has_failed {
+                of_thread.control.fail();
+            }
             for message in receiver {
                 if let Message::Rows(rows) = message {
                     add(&of_thread.counts.failed, &rows);

@@ -23,6 +23,8 @@ pub enum RowsError {
     Format(FormatError),
     /// What a front door met that shows rows.
     Door(String),
+    /// All was handed on, and some of it did not arrive: said at the end, and no reason to stop.
+    Lost(String),
 }
 
 impl RowsError {
@@ -39,7 +41,7 @@ impl fmt::Display for RowsError {
             Self::Output(error) => error.fmt(f),
             Self::Write(error) => error.fmt(f),
             Self::Format(error) => error.fmt(f),
-            Self::Door(message) => f.write_str(message),
+            Self::Door(message) | Self::Lost(message) => f.write_str(message),
         }
     }
 }

@@ -117,7 +117,12 @@ impl Driving {
                 let bar = inputs.bar();
                 let (left, unread) = match pace {
                     None => (passes.run(&mut source, control, after_batch), 0),
-                    Some(pace) => paced(&mut source, passes, &pace, control, after_batch),
+                    Some(pace) => {
+                        let tell = source.tell;
+                        let done = paced(&mut source, passes, &pace, control, after_batch);
+                        pace.said().zip(tell).into_iter().for_each(|(line, tell)| tell(&line));
+                        done
+                    }
                 };
                 drop(bar);
                 let mut received = source.source.received();

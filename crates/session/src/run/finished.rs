@@ -46,7 +46,7 @@ impl SessionOutcome {
         let mut losses: Vec<_> =
             self.closings.iter().filter_map(|(_, closing)| closing.loss.clone()).collect();
         losses.extend(self.besides.iter().filter_map(|(_, done)| done.loss.clone()));
-        losses.extend(self.unlabelled.clone());
+        losses.extend(self.lost.iter().cloned());
         losses.extend(self.dropped.iter().map(|(name, count)| {
             format!(
                 "{name}: {count} rows were dropped, as writing was too slow; use a faster disk, or \

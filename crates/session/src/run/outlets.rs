@@ -49,24 +49,25 @@ pub(super) struct DroppedRows {
 }
 
 /// Waits until all rows are written, of writers by the places of their applications; the first that
-/// could not be is why the run failed.
+/// could not be is why the run failed. With those that were dropped, what did not arrive.
 pub(super) fn finish_rows(
     writers: Vec<(usize, OutletWriter)>,
     failure: &mut Option<RunError>,
-) -> Vec<DroppedRows> {
-    let mut dropped = Vec::new();
+) -> (Vec<DroppedRows>, Vec<String>) {
+    let (mut dropped, mut lost) = (Vec::new(), Vec::new());
     for (place, writer) in writers {
         let name = writer.name();
         match writer.finish() {
             Ok(0) => {}
             Ok(count) => dropped.push(DroppedRows { place, name, count }),
+            Err(RowsError::Lost(what)) => lost.push(format!("{name}: {what}")),
             Err(error) if explains(&error, failure.as_ref()) => {
                 *failure = Some(RunError::Rows(name, error));
             }
             Err(_) => {}
         }
     }
-    dropped
+    (dropped, lost)
 }
 
 /// Whether rows that could not be written are why the run failed, rather than what failed before.
@@ -135,11 +136,43 @@ mod tests {
         (0..100).for_each(|_| slow.put(row.clone()));
         drop((go, quick, slow));
         let mut failure = None;
-        let dropped = finish_rows(vec![(0, first), (1, second)], &mut failure);
-        assert!(failure.is_none());
+        let (dropped, lost) = finish_rows(vec![(0, first), (1, second)], &mut failure);
+        assert!(failure.is_none() && lost.is_empty());
         let dropped: Vec<_> =
             dropped.iter().map(|one| (one.place, one.name, one.count > 50)).collect();
         assert_eq!(dropped, [(1, "top", true)]);
+    }
+
+    /// Takes all rows, and learns at the end that some did not arrive.
+    struct Lossy;
+
+    impl TakeRows for Lossy {
+        fn begin(&mut self, _: Schema, _: Option<fn(&str)>) -> Result<(), RowsError> {
+            Ok(())
+        }
+
+        fn take(&mut self, _: &Columns) -> Result<(), RowsError> {
+            Ok(())
+        }
+
+        fn finish(self: Box<Self>) -> Result<(), RowsError> {
+            Err(RowsError::Lost(String::from("2 of 3 messages")))
+        }
+    }
+
+    #[test]
+    fn what_did_not_arrive_is_a_loss_and_ends_no_run() {
+        let rows = RowsWriter::to_door(SCHEMA, Box::new(Lossy), None).unwrap();
+        let control = std::sync::Arc::<engine::run::Control>::default();
+        #[allow(clippy::disallowed_methods)]
+        let now = Instant::now;
+        let (outlet, writer): (Outlet, OutletWriter) =
+            begin("flows", rows, WhenBehind::Wait, now, control.clone());
+        drop(outlet);
+        let mut failure = None;
+        let (dropped, lost) = finish_rows(vec![(0, writer)], &mut failure);
+        assert!(failure.is_none() && dropped.is_empty() && !control.is_stopped());
+        assert_eq!(lost, ["flows: 2 of 3 messages"]);
     }
 
     #[test]

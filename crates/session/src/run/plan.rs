@@ -387,11 +387,11 @@ fn take_words(
 
 fn page(value: Option<Spanned<DeValue<'_>>>, mistakes: &mut Mistakes) -> Option<PageSettings> {
     let table = table_of("page", value, mistakes)?;
-    let page = read_table::<PageSettings>("page", &table, mistakes)?;
+    let mut page = read_table::<PageSettings>("page", &table, mistakes)?;
     if let Some(mistake) = page.mistake() {
         mistakes.add(table.span(), format_args!("[page] {mistake}"));
     }
-    if let Err(mistake) = page.token() {
+    if let Err(mistake) = page.read_token() {
         let place = table.get_ref().get_key_value("token-file");
         let at = place.map_or_else(|| table.span(), |(key, _)| key.span());
         mistakes.add(at, format_args!("[page] {mistake}"));

@@ -181,8 +181,9 @@ pub struct SessionOutcome {
     pub besides: Vec<(&'static str, BesideReport)>,
     /// Rows that were dropped because writing them was too slow, by application.
     pub dropped: Vec<(&'static str, u64)>,
-    /// What was lost because who labels flows for rules has ended.
-    pub unlabelled: Option<String>,
+    /// Rows that were sent and did not arrive, and what was lost because who labels flows for rules
+    /// has ended; a line each.
+    pub lost: Vec<String>,
 }
 
 /// The lists that rules use; opened here if the front end has not.
@@ -394,7 +395,7 @@ impl Session {
         };
         supervision.end_drills(&received.report);
         let (mut closings, mut failure) = close(passed, &names, &supervision);
-        let dropped = finish_rows(writers, &mut failure);
+        let (dropped, mut lost) = finish_rows(writers, &mut failure);
         for DroppedRows { place, count, .. } in &dropped {
             let mut of_place = closings.iter_mut().filter(|(at, _)| at == place);
             of_place.next().into_iter().for_each(|(_, closing)| closing.dropped_rows += count);
@@ -409,9 +410,9 @@ impl Session {
         match failure {
             Some(failure) => Err(failure),
             None => {
-                let unlabelled = supervision.loss(NO_APPLICATION, OF_RULES);
+                lost.extend(supervision.loss(NO_APPLICATION, OF_RULES));
                 let dropped = dropped.into_iter().map(|one| (one.name, one.count)).collect();
-                Ok(SessionOutcome { inputs, received, closings, besides, dropped, unlabelled })
+                Ok(SessionOutcome { inputs, received, closings, besides, dropped, lost })
             }
         }
     }
@@ -564,6 +565,7 @@ impl Context<'_> {
             control: Arc::clone(&self.inputs.control),
             interfaces: self.inputs.live.clone(),
             tell: self.doors.tell,
+            warn: self.doors.warn,
             progress: Arc::clone(&self.inputs.options.progress),
             clock: self.doors.clock,
             is_live: self.is_live(),

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use engine::flow::pass::{Labels, Lens, Now, Piece};
 use engine::group::Outcome;
-use packet::{SlotClock, Span};
+use packet::SlotClock;
 
 use super::{Cca, Out};
 use crate::application::{Application as _, Closing, Count, Opening, Refusal, Watcher, Watchers};
 use crate::cca::naming::Namer;
 use crate::cca::rows::QueueReport;
 use crate::cca::settings::CcaSettings;
-use crate::cca::taps::{self, Downstream, QueuePeriods};
+use crate::cca::taps::{self, ClockOffset, Downstream, QueuePeriods};
 use crate::flows::RunTotals;
 use crate::reading::Inputs;
 use crate::second::explained;
@@ -39,7 +39,7 @@ fn downstream_of(
 ) -> Result<Downstream, Refusal> {
     let behind = taps::behind(&opening.request, &settings.egress);
     let offset = match settings.egress_offset {
-        Some(offset) => offset,
+        Some(add) => ClockOffset { add, ..ClockOffset::default() },
         None => {
             let options = settings.tap_options(clock, None);
             let found = taps::offset(&opening.request, &behind, options, &opening.control);
@@ -47,8 +47,8 @@ fn downstream_of(
         }
     };
     if let Some(tell) = opening.tell {
-        if offset != Span::default() && settings.egress_offset.is_none() {
-            tell(&format!("cca: {}; egress-offset sets another", taps::offset_found(offset)));
+        if let Some(said) = &offset.said {
+            tell(&format!("cca: {said}; egress-offset sets another"));
         }
         if settings.is_sampled() && namer.is_some_and(|namer| !namer.model.knows_samples()) {
             tell(
@@ -58,7 +58,7 @@ fn downstream_of(
         }
     }
     let inputs = Inputs::find(&behind, true, Arc::clone(&opening.control)).map_err(explained)?;
-    Downstream::open(inputs, offset).map_err(explained)
+    Downstream::open(inputs, offset.add).map_err(explained)
 }
 
 struct Watching {

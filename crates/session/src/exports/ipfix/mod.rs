@@ -284,6 +284,12 @@ impl Records for Ipfix {
             "ipfix: {flows} flows in {records} records, {messages} messages, {refused} of them \
              refused"
         );
+        if refused > 0 {
+            return Err(RowsError::Lost(format!(
+                "{line}: what is in these is lost; wanted: a collector that listens there, or \
+                 tcp://, over which a run ends where there is none"
+            )));
+        }
         Ok(if is_file { String::new() } else { line })
     }
 }
@@ -435,6 +441,26 @@ mod tests {
             bytes.drain(..usize::from(u16::from_be_bytes([high, low])));
         }
         assert_eq!(times, [1002, 4_000_000_000, 1003]);
+    }
+
+    #[test]
+    fn every_message_that_nothing_listens_for_is_counted_and_said() {
+        for count in [1, 2, 5] {
+            // A port that was free a moment ago.
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            let collector = format!("udp://{}", socket.local_addr().unwrap());
+            drop(socket);
+            let choices = Choices::default();
+            let mut ipfix = Box::new(Ipfix::create(Path::new(&collector), false, choices).unwrap());
+            for _ in 0..count {
+                ipfix.put(&flow()).unwrap();
+                ipfix.write_out().unwrap();
+            }
+            let lost = ipfix.finish().unwrap_err();
+            let RowsError::Lost(what) = lost else { panic!("{lost}") };
+            let wanted = format!("{count} messages, {count} of them refused");
+            assert!(what.contains(&wanted), "{what}");
+        }
     }
 
     #[test]

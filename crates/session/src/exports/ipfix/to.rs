@@ -71,8 +71,10 @@ impl To {
                 })
             }
             Self::Udp { socket, refused } => {
-                // That nobody listens is said by the answer to an earlier datagram; this one is
-                // lost. So is one for which the system has no room.
+                // The answer to an earlier datagram, that nothing listens, would be taken for one
+                // to this: it would not be sent.
+                *refused += answered(socket);
+                // One for which the system has no room is lost.
                 *refused += u64::from(socket.send(message).is_err());
                 Ok(())
             }
@@ -105,13 +107,18 @@ impl To {
         match self {
             Self::File(Some(file)) => file.finish().map(|_| 0).map_err(RowsError::from),
             Self::File(None) => Ok(0),
-            Self::Udp { refused, .. } => Ok(refused),
+            Self::Udp { socket, refused } => Ok(refused + answered(&socket)),
             Self::Tcp(mut stream) => {
                 stream.flush()?;
                 Ok(0)
             }
         }
     }
+}
+
+/// Datagrams before that were answered by a refusal: one, as far as the system says.
+fn answered(socket: &UdpSocket) -> u64 {
+    u64::from(matches!(socket.take_error(), Ok(Some(_))))
 }
 
 fn unreachable(collector: &str, error: &std::io::Error) -> RowsError {
