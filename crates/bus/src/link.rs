@@ -2,7 +2,7 @@
 //!
 //! The library keeps the connection and opens it again where it was lost. The first one is opened
 //! here, attempt by attempt: only then can who starts it be told what will not become well by
-//! itself. A run waits a second for that, and then begins without it.
+//! itself. A run waits two seconds for that, and then begins without it.
 
 use std::error::Error as _;
 use std::fs;

@@ -11,6 +11,7 @@ from wirelens.cca import packed
 from wirelens.cca.packed import Member, PackedRun
 from wirelens.cca.slots import FlowWay, TapFlow, tap_slots
 from wirelens.errors import OptionError
+from wirelens.learn.testbed_runs import is_complete
 
 PACKED = ".xz"
 BEFORE, AFTER = "before.pcapng", "after.pcapng"
@@ -124,7 +125,7 @@ def _inside(place: Path, named: str) -> Iterator[Path]:
 
 def _is_run(folder: Path) -> bool:
     scenario = folder / "scenario.toml"
-    if folder.suffix in (".partial", ".rejected") or not scenario.is_file():
+    if not is_complete(folder) or not scenario.is_file():
         return False
     return _scenario(scenario).get("kind") == "congestion"
 

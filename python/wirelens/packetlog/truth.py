@@ -13,6 +13,7 @@ from wirelens.errors import OptionError
 from wirelens.found import readable_captures
 from wirelens.learn import sealing
 from wirelens.learn.metrics import Array
+from wirelens.learn.testbed_runs import is_complete
 from wirelens.questions import packets
 
 BENIGN = "benign"
@@ -106,8 +107,7 @@ def _captures_at(place: Path) -> list[Capture]:
     if not place.is_dir():
         raise OptionError(f"{place}: not a folder; wanted: a testbed run, or a folder of runs")
     runs = sorted(path.parent for path in place.glob(f"*/{_RUN_FILE}"))
-    # A run that is still being made, or that failed one of its checks, has another name.
-    runs = [run for run in runs if run.suffix not in (".partial", ".rejected")]
+    runs = [run for run in runs if is_complete(run)]
     if not runs:
         raise OptionError(
             f"{place}: neither {_RUN_FILE} nor {_MANIFEST} in it or below; wanted: a run of the "

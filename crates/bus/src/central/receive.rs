@@ -330,9 +330,14 @@ impl Receiver {
         Ok(())
     }
 
+    /// The latest time that is not far ahead of this machine's clock.
+    fn limit_ns(&self) -> i64 {
+        (self.options.realtime_ns)().saturating_add(AHEAD_MAX_NS)
+    }
+
     /// Event time follows rows, save those that are far ahead of this machine's clock.
     fn note_times(&self, sensor: &str, rows: &Columns) {
-        let limit = (self.options.realtime_ns)().saturating_add(AHEAD_MAX_NS);
+        let limit = self.limit_ns();
         let Some(time) = time_column(rows.schema()) else { return };
         let times = || (0..rows.row_count()).filter_map(|row| cell(rows, time, row).time());
         if let Some(latest) = times().filter(|&ns| ns <= limit).max() {
@@ -367,8 +372,7 @@ impl Receiver {
         let Some((sensor, run, metrics)) = read else {
             return self.tally.note_fault(Fault::Metrics);
         };
-        let limit = (self.options.realtime_ns)().saturating_add(AHEAD_MAX_NS);
-        if let Some(ns) = metrics.time_ns.filter(|&ns| ns <= limit) {
+        if let Some(ns) = metrics.time_ns.filter(|&ns| ns <= self.limit_ns()) {
             self.store.put_time(ns);
         }
         if !self.sensors.take_metrics(&sensor, &run, metrics, now) {

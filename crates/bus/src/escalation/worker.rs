@@ -694,7 +694,7 @@ mod tests {
                 }
             }
             ends.store(true, Relaxed);
-            // All of it would take eight seconds.
+            // All of it would take sixteen seconds.
             let counts = ran.join().unwrap().unwrap();
             assert!(counts.messages > 0 && counts.left > 500, "{counts:?}");
             assert_eq!(counts.messages + counts.left, 1_000);

@@ -21,6 +21,7 @@ from wirelens.cca.onetap import rows
 from wirelens.cca.onetap.rows import INPUTS, ROWS_MAX, ROWS_MIN, ROWS_PER_RTT, Run, Series
 from wirelens.cca.slots import FlowWay
 from wirelens.errors import OptionError
+from wirelens.learn.testbed_runs import is_complete
 
 SLOT = "1ms"
 SLOTS_PER_S = 1000
@@ -86,11 +87,7 @@ def _find(place: Path, show: Show) -> list[Run]:
 
 
 def _runs_of(inside: Sequence[Path]) -> list[Path]:
-    unfinished = (".partial", ".rejected")
-    return [
-        path for path in inside
-        if path.suffix not in unfinished and (path / FLOWS_FILE).is_file()
-    ]  # fmt: skip
+    return [path for path in inside if is_complete(path) and (path / FLOWS_FILE).is_file()]
 
 
 def read_run(folder: Path) -> Run:
