@@ -182,10 +182,16 @@ def test_whole_groups_are_held_out() -> None:
 
 
 def cascade_of(
-    folder: Path, model: bytes, features: FlowFeatures, columns: list[str], *, stages: int = 1
+    folder: Path,
+    model: bytes,
+    features: FlowFeatures,
+    columns: list[str],
+    *,
+    stages: int = 1,
+    fast: bytes | None = None,
 ) -> None:
     """A cascade of one stage, as somebody would put a model of their own into one; or of two, with
-    the same model in both."""
+    the same model in both, or another one in the first."""
     described = {
         "headers": features.headers,
         "blocks": list(features.blocks),
@@ -205,23 +211,24 @@ def cascade_of(
         "stages": [stage],
     }  # fmt: skip
     if stages == 2:
-        fast = {"stage": "fast", "uncertainty": "least-confidence", "threshold": 0.1}
-        cascade["stages"] = [stage | fast, stage]
+        first = {"stage": "fast", "uncertainty": "least-confidence", "threshold": 0.1}
+        first |= {"file": "fast.onnx"} if fast else {}
+        cascade["stages"] = [stage | first, stage]
     files = {"cascade.json": json.dumps(cascade).encode(), "slow.onnx": model}
+    files |= {"fast.onnx": fast} if fast else {}
     sums = "".join(f"{hashlib.sha256(c).hexdigest()}  {n}\n" for n, c in files.items())
     folder.mkdir()
     for name, content in {**files, "SHA256SUMS": sums.encode()}.items():
         (folder / name).write_bytes(content)
 
 
-def classify(folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+def classify(folder: Path, *options: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Runs the command on the capture that ships."""
     capture = Path(__file__).parent.parent / "testdata/demo.pcapng"
     command = [sys.executable, "-m", "wirelens", "classify", "-r", capture, "--model", folder]
+    command += [*options, "--format", "jsonl"]
     whole = {**os.environ, **settings}
-    return subprocess.run(
-        [*command, "--format", "jsonl"], capture_output=True, text=True, env=whole, check=False
-    )
+    return subprocess.run(command, capture_output=True, text=True, env=whole, check=False)
 
 
 @needs_onnx
@@ -292,8 +299,9 @@ def test_the_command_serves_a_model_of_ones_own(tmp_path: Path) -> None:
         load(tmp_path / "broken")
 
 
-def failing_model(column_count: int) -> bytes:
-    """A model that answers a row of which nothing is there, and fails on every other one."""
+def gathering_model(column_count: int, *, index: int) -> bytes:
+    """A model whose answers about rows of which something is there are the row `index` of a table
+    of one row: it fails on all of them, or on none."""
     from onnx import TensorProto, helper
 
     def constant(name: str, kind: int, shape: list[int], values: list[float]) -> Any:
@@ -303,8 +311,8 @@ def failing_model(column_count: int) -> bytes:
         constant("first", TensorProto.INT64, [1], [0]),
         constant("axes", TensorProto.INT64, [1], [1]),
         constant("zero", TensorProto.FLOAT, [1], [0.0]),
-        constant("far", TensorProto.INT64, [1], [99]),
-        constant("even", TensorProto.FLOAT, [1, 2], [0.5, 0.5]),
+        constant("far", TensorProto.INT64, [1], [index]),
+        constant("table", TensorProto.FLOAT, [1, 2], [0.25, 0.75]),
     ]
     nodes = [
         helper.make_node("Gather", ["X", "first"], ["size"], axis=1),
@@ -312,13 +320,13 @@ def failing_model(column_count: int) -> bytes:
         helper.make_node("Greater", ["sizes", "zero"], ["is_there"]),
         helper.make_node("Cast", ["is_there"], ["bit"], to=TensorProto.INT64),
         helper.make_node("Mul", ["bit", "far"], ["index"]),
-        helper.make_node("Gather", ["even", "index"], ["probabilities"], axis=0),
+        helper.make_node("Gather", ["table", "index"], ["probabilities"], axis=0),
     ]
     rows, answers = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, width])
         for name, width in (("X", column_count), ("probabilities", 2))
     )
-    graph = helper.make_graph(nodes, "fails", [rows], [answers], constants)
+    graph = helper.make_graph(nodes, "gathers", [rows], [answers], constants)
     imports = [helper.make_opsetid("", 13)]
     made = helper.make_model(graph, opset_imports=imports, ir_version=8)
     whole: bytes = made.SerializeToString()
@@ -329,7 +337,7 @@ def failing_model(column_count: int) -> bytes:
 def test_a_model_that_fails_while_it_scores_is_reported_and_counted(tmp_path: Path) -> None:
     features = FlowFeatures(packets=1, numbers=["protocol", "pkt0_size_bytes"])
     columns = ["pkt0_size_bytes", "protocol"]
-    cascade_of(tmp_path / "own", failing_model(2), features, columns, stages=2)
+    cascade_of(tmp_path / "own", gathering_model(2, index=99), features, columns, stages=2)
     done = classify(tmp_path / "own")
     assert done.returncode == 0, done.stderr
     verdicts = [json.loads(line) for line in done.stdout.splitlines()]
@@ -341,3 +349,20 @@ def test_a_model_that_fails_while_it_scores_is_reported_and_counted(tmp_path: Pa
         assert counted in done.stderr, done.stderr
     # The library has no line for each row.
     assert done.stderr.count("indices element out of data bounds") == 4, done.stderr
+
+
+@needs_onnx
+def test_where_the_last_model_fails_the_one_before_decides(tmp_path: Path) -> None:
+    features = FlowFeatures(packets=1, numbers=["protocol", "pkt0_size_bytes"])
+    columns = ["pkt0_size_bytes", "protocol"]
+    fast, slow = (gathering_model(2, index=index) for index in (0, 99))
+    cascade_of(tmp_path / "own", slow, features, columns, stages=2, fast=fast)
+    for consumers in ("1", "2"):
+        done = classify(tmp_path / "own", "--consumers", consumers)
+        assert done.returncode == 0, done.stderr
+        verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+        found = {(row["label"], row["confidence"], row["stage"]) for row in verdicts}
+        assert found == {("high", 0.75, "fast")}
+        assert {row["cause"] for row in verdicts} == {"unanswered"}
+        reason = "flows were not answered by workers in time, or by a model that failed"
+        assert f"classify: {len(verdicts)} {reason}" in done.stderr, done.stderr

@@ -1,7 +1,8 @@
 //! Models that fail while they score: rows that have no answer of their stage, by cause.
 //!
 //! Trees do not fail; a library that runs networks does, as where memory is short. About a flow
-//! without an answer of a stage the next one is asked; after the last the flow is unknown.
+//! without an answer of a stage the next one is asked; where the last one fails, the last answer
+//! stands, and a flow without any is unknown.
 
 use crate::cascade::StageName;
 

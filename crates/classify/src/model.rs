@@ -211,11 +211,10 @@ impl Asking {
             _ => self.waiting.score(&stage.model, &mut self.scores),
         };
         let mut scores = self.scores.chunks_exact_mut(class_count);
-        let nothing = Answer { label: 0, guess: 0, confidence: 0.0, uncertainty: f64::INFINITY };
         for place in 0..self.count {
             let row = if self.refused.contains(&place) { None } else { scores.next() };
             let Some(probabilities) = row.filter(|_| failure.is_none()) else {
-                take(nothing);
+                take(Answer::NONE);
                 continue;
             };
             let evidence = self.evidence.get(place);

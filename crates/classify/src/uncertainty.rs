@@ -23,6 +23,17 @@ pub struct Answer {
     pub uncertainty: f64,
 }
 
+impl Answer {
+    /// That of a stage whose model failed.
+    pub(crate) const NONE: Self =
+        Self { label: 0, guess: 0, confidence: 0.0, uncertainty: f64::INFINITY };
+
+    /// Whether the stage's model failed: this is no answer of it.
+    pub(crate) const fn is_none(&self) -> bool {
+        !self.uncertainty.is_finite()
+    }
+}
+
 impl Uncertainty {
     /// Both, in the order of the specification.
     pub const ALL: [Self; 2] = [Self::LeastConfidence, Self::Entropy];

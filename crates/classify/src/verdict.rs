@@ -64,8 +64,8 @@ pub enum Cause {
     Full,
     /// Its protocol has no ports and names it: no model was asked.
     Protocol,
-    /// The next stage is computed elsewhere, and did not answer in time: decided by the last model
-    /// that had answered.
+    /// The next stage is computed elsewhere and did not answer in time, or the last one failed:
+    /// decided by the last model that had answered; unknown where none had.
     Unanswered,
 }
 

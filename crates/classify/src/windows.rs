@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 use engine::flow::{FlowEnd, FlowMark, FlowPacket, FlowSlot, FromFrames, MarkKind, States};
 use model::{WindowFeatures, WindowPackets};
-use packet::{FlowDirection, FlowKey, Frame, Protocol, Timestamp};
+use packet::{FlowDirection, FlowKey, Frame, Protocol, Timestamp, must};
 
-use crate::cascade::{Cascade, Segmentation, Stage};
+use crate::cascade::{Cascade, Segmentation};
 use crate::counts::Counts;
 use crate::model::Asking;
 use crate::serve::{Clock, Options, TakeVerdicts, is_cut};
@@ -52,6 +52,8 @@ pub struct TrackedFlow {
     /// The stage that is asked next in this window, by its index; beyond all of them where the
     /// window is decided.
     stage: usize,
+    /// The last answer about this window, and the stage that gave it.
+    given: Option<(usize, Answer)>,
     /// Whether a packet of the window was several.
     is_merged: bool,
 }
@@ -153,6 +155,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
             packets: WindowPackets::default(),
             last: packet.timestamp,
             stage: usize::MAX,
+            given: None,
             is_merged: false,
         }))
     }
@@ -179,30 +182,32 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
                 self.counts.failures.note(stage.name, failure);
             }
             let Some(answer) = given else { return };
+            // Where a model failed, the answer of the stage before stands.
+            if !answer.is_none() || flow.given.is_none() {
+                flow.given = Some((flow.stage, answer));
+            }
             flow.stage += 1;
             let is_last = flow.stage == cascade.stages.len();
             if !is_last && !stage.is_enough(&answer) {
                 continue;
             }
             let cause = match moment {
+                _ if answer.is_none() => Cause::Unanswered,
                 Moment::End(_) if !has_packets && !window.needs_whole_window() => Cause::Ended,
                 _ if is_last => Cause::LastStage,
                 _ => Cause::Confident,
             };
             flow.stage = usize::MAX;
-            self.decide(flow, stage, &answer, cause, moment);
+            self.decide(flow, cause, moment);
         }
     }
 
-    fn decide(
-        &mut self,
-        flow: &TrackedFlow,
-        stage: &Stage,
-        answer: &Answer,
-        cause: Cause,
-        moment: Moment,
-    ) {
+    /// The last answer stands.
+    fn decide(&mut self, flow: &TrackedFlow, cause: Cause, moment: Moment) {
         let Some(window) = flow.packets.window() else { return };
+        let given = must(flow.given, "a window is decided by an answer");
+        let Some((stage, answer)) = given else { return };
+        let Some(stage) = self.cascade.stages.get(stage) else { return };
         let mut shown = flow.packets.packet_count();
         if let Some(features) = stage.window()
             && !features.needs_whole_window()
@@ -219,7 +224,7 @@ impl<C: Clock, O: TakeVerdicts> WindowClassifier<C, O> {
             input: flow.input,
             first: flow.first,
             window: Some(window),
-            label: self.cascade.label(answer),
+            label: self.cascade.label(&answer),
             confidence: answer.confidence,
             stage: Some(stage.name),
             packets_used: u16::try_from(shown).unwrap_or(u16::MAX),
@@ -286,7 +291,7 @@ impl<C: Clock, O: TakeVerdicts> FromFrames for WindowClassifier<C, O> {
         let begins = is_over || flow.packets.window().is_none();
         flow.packets.on_frame(&self.features, frame, way, time, self.now);
         if begins {
-            (flow.stage, flow.is_merged) = (0, false);
+            (flow.stage, flow.given, flow.is_merged) = (0, None, false);
             self.counts.begun += 1;
             self.open.push(slot);
         }

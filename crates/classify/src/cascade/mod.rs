@@ -279,9 +279,8 @@ impl Cascade {
         let guess = answer.guess;
         let below = self.unknown_below.get(usize::from(guess)).copied().unwrap_or(0.0);
         // A model that failed has no answer, whatever the threshold: not that of the first class.
-        let is_nothing = !answer.uncertainty.is_finite();
         let is_unknown =
-            is_nothing || answer.confidence < below || self.class(answer.label) == UNKNOWN;
+            answer.is_none() || answer.confidence < below || self.class(answer.label) == UNKNOWN;
         if is_unknown { Label::Unknown(guess) } else { Label::Class(guess) }
     }
 

@@ -418,10 +418,16 @@ impl<C: Clock, O: TakeVerdicts> Classifier<C, O> {
         let Some(flow) = found else { return };
         let Some(stage) = must(cascade.stages.get(stage_index), "a stage answers") else { return };
         let (count, wanted) = (flow.packet_count, flow.wanted(stage));
-        flow.is_asked = false;
-        flow.given =
-            Some(StageOutput { answer, stage: stage_index, packets_used: count.min(wanted) });
         let is_last = stage_index + 1 == cascade.stages.len();
+        flow.is_asked = false;
+        // Where a model failed, the answer of the stage before stands.
+        if !answer.is_none() || flow.given.is_none() {
+            flow.given =
+                Some(StageOutput { answer, stage: stage_index, packets_used: count.min(wanted) });
+        }
+        if answer.is_none() && is_last {
+            return self.decide(place, Cause::Unanswered, states);
+        }
         let is_full = flow.closed.is_some_and(|closed| closed.cause == Cause::Full);
         let is_enough = stage.is_enough(&answer);
         if !is_last && !is_full && (again || !is_enough) {

@@ -36,7 +36,7 @@ pub(super) fn counts(
         ),
         (
             "unanswered_flows",
-            "Flows decided by an earlier stage as no worker answered in time.",
+            "Flows decided by an earlier stage as no worker answered in time or the last model failed.",
             counts.of(Cause::Unanswered),
         ),
     ] {

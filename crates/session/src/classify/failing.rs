@@ -36,8 +36,9 @@ impl FailureWatch {
                 let (stage, cause, why) = (first.stage, first.cause.name(), &first.why);
                 (self.0.warn)(&format!(
                     "classify: the stage {stage} of {id} fails ({cause}): {why}; flows that it was \
-                     to decide go to the next stage, or are unknown after the last one; wanted: an \
-                     answer for each row; try it alone as docs/guide/onnx.md does, or more memory"
+                     to decide go to the next stage; after the last one the stage before decides, \
+                     or they are unknown; wanted: an answer for each row; try it alone as \
+                     docs/guide/onnx.md does, or more memory"
                 ));
             }
         }

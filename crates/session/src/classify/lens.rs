@@ -198,7 +198,9 @@ impl Lens for Flows {
             let MarkVerdicts { verdicts, hosts } = serving.take_verdicts();
             made.verdicts.extend(verdicts);
             made.hosts.extend(hosts);
-            failing.look(&serving.cascade, &serving.classifier.by_packets.failures());
+            if serving.cascade.stages().iter().any(classify::Stage::may_fail) {
+                failing.look(&serving.cascade, &serving.classifier.by_packets.failures());
+            }
         }
         if !self.older.is_empty() {
             made.verdicts.sort_by_key(Verdict::order);

@@ -50,7 +50,8 @@ pub(crate) fn lines(cascade: &Cascade, counts: &Counts) -> String {
         ),
         (
             counts.of(Cause::Unanswered),
-            "flows were not answered by workers in time: the last model used decided",
+            "flows were not answered by workers in time, or by a model that failed: the last \
+             model used decided",
         ),
     ] {
         if count > 0 {
