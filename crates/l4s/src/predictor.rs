@@ -28,6 +28,16 @@ pub struct Predictor {
     history: History,
     served: NetworkState,
     tuner: Option<Box<Tuner>>,
+    failed: Option<NetworkFailures>,
+}
+
+/// Predictions that are missing because the library that runs a network failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NetworkFailures {
+    /// Packets without a prediction.
+    pub packets: u64,
+    /// What the library said first.
+    pub first: ModelError,
 }
 
 impl Predictor {
@@ -38,7 +48,7 @@ impl Predictor {
     /// one that others run, what they say.
     pub fn new(model: Arc<Model>, settings: HistorySettings) -> Result<Self, ModelError> {
         let (served, history) = (NetworkState::new(&model)?, History::new(settings));
-        Ok(Self { model, history, served, tuner: None })
+        Ok(Self { model, history, served, tuner: None, failed: None })
     }
 
     /// Fine-tunes the model from now on, at intervals; without this nothing is recorded.
@@ -61,6 +71,12 @@ impl Predictor {
     #[must_use]
     pub fn tuner(&self) -> Option<&Tuner> {
         self.tuner.as_deref()
+    }
+
+    /// Failures of a network that others run, if there were any.
+    #[must_use]
+    pub const fn failed(&self) -> Option<&NetworkFailures> {
+        self.failed.as_ref()
     }
 
     /// The model that predicts now.
@@ -105,7 +121,7 @@ impl Predictor {
     }
 
     /// The latency of a packet that is about to leave by each queue, in ns; none before the first
-    /// acknowledgement.
+    /// acknowledgement, and where the network fails ([`Self::failed`]).
     pub fn predict(&mut self, packet: &SentPacket) -> Option<OfQueue<u64>> {
         if self.history.advance(packet.at_ns) {
             self.encode();
@@ -122,7 +138,13 @@ impl Predictor {
         values.iter_mut().zip(both).for_each(|(to, from)| *to = *from);
         let mut scores = [0.0; 2];
         queries.l4s.base_ns?;
-        self.served.score(&self.model, &values, &mut scores)?;
+        match self.served.score(&self.model, &values, &mut scores) {
+            Ok(scored) => scored?,
+            Err(first) => {
+                self.failed.get_or_insert(NetworkFailures { packets: 0, first }).packets += 1;
+                return None;
+            }
+        }
         let [l4s, classic] = scores;
         Some(OfQueue {
             l4s: latency_ns(&queries.l4s, l4s)?,

@@ -101,22 +101,25 @@ impl NetworkState {
         }
     }
 
-    /// A score for each query; none where there is no token yet or the network fails.
+    /// A score for each query; none where there is no token yet.
+    ///
+    /// # Errors
+    /// [`ModelError`]: the library that runs a lent network failed.
     pub(super) fn score(
         &mut self,
         model: &Model,
         queries: &[f32],
         scores: &mut [f32],
-    ) -> Option<()> {
+    ) -> Result<Option<()>, ModelError> {
         match (self, model.network()) {
             (Self::Causal { scratch, newest, .. }, Network::Causal(causal)) => {
-                causal.head.score(scratch, newest, queries, scores).ok()
+                Ok(causal.head.score(scratch, newest, queries, scores).ok())
             }
             (Self::Lent { network, tokens, .. }, _) if !tokens.is_empty() => {
                 let tokens = tokens.make_contiguous().as_flattened();
-                network.score(tokens, queries, scores).ok()
+                network.score(tokens, queries, scores).map(Some)
             }
-            _ => None,
+            _ => Ok(None),
         }
     }
 

@@ -181,14 +181,34 @@ impl Score for Counting {
     }
 }
 
+/// Fails on each packet.
+#[derive(Debug)]
+struct Failing;
+
+impl ExternalNetwork for Failing {
+    fn open(&self) -> Result<Box<dyn Score>, ModelError> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl Score for Failing {
+    fn score(&mut self, _: &[f32], _: &[f32], _: &mut [f32]) -> Result<(), ModelError> {
+        Err(ModelError::new("no memory"))
+    }
+}
+
 fn lent(format: &str) -> Result<Model, ModelError> {
+    lent_of(format, Arc::new(Counting))
+}
+
+fn lent_of(format: &str, network: Arc<dyn ExternalNetwork>) -> Result<Model, ModelError> {
     let said = serde_json::json!({
         "format": format, "network": "full", "window": 16, "batch_packets": 4,
         "batch_span_ns": 2 * MS, "token": TOKEN_NAMES, "query": QUERY_NAMES,
     });
     Model::lent(said.to_string().as_bytes(), |window| {
         assert_eq!(window, 16);
-        Ok(Arc::new(Counting))
+        Ok(network)
     })
 }
 
@@ -200,6 +220,22 @@ fn a_lent_network_is_given_the_newest_tokens_of_its_window() {
     assert!((40 * MS..52 * MS).contains(&first.l4s), "{first:?}");
     let last = found.last().unwrap().unwrap();
     assert_eq!((last.l4s, last.classic), (52_597_656, 52_402_344));
+}
+
+#[test]
+fn packets_that_a_network_failed_on_are_counted_with_the_first_cause() {
+    let model = lent_of(FORMAT_ONNX, Arc::new(Failing)).unwrap();
+    let settings = model.settings();
+    let mut predictor = Predictor::new(Arc::new(model), settings).unwrap();
+    let packet = |at_ns| SentPacket { at_ns, flow: 0, receiver: 0, size: 1_500 };
+    for at in 0..3 {
+        assert_eq!(predictor.predict(&packet(at * 10 * MS)), None);
+        let number = predictor.leave(&packet(at * 10 * MS), Queue::L4s);
+        predictor.acknowledge(number, (at * 10 + 5) * MS, Some(5 * MS));
+    }
+    let failed = predictor.failed().unwrap();
+    // Of the first nothing was known, so that the network was not asked.
+    assert_eq!((failed.packets, failed.first.to_string().as_str()), (2, "no memory"));
 }
 
 #[test]

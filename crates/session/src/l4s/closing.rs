@@ -107,6 +107,12 @@ pub(super) fn lines(follower: &Follower) -> String {
             text.push_str(&format!("l4s: the last tuning that failed: {failure}\n"));
         }
     }
+    if let Some(failed) = follower.marker.predictor().failed() {
+        text.push_str(&format!(
+            "l4s: {} packets have no prediction, as the network failed; first: {}\n",
+            failed.packets, failed.first
+        ));
+    }
     text.push_str(&missed_lines(follower));
     text
 }
