@@ -8,8 +8,8 @@ evaluated without making the runs again.
 
 Of each run so many stretches are drawn, each from its own part of the run's time, and of them the
 slots of measured flows and of some background flows, and the sums over all flows. `wirelens train
-cca` and `wirelens eval cca` read the files. They are of 16 runs each, in the order in which runs
-are given; those that are there are not made again.
+cca` and `wirelens eval cca` read the files. They are of 16 runs each at most, in the order in
+which runs are given; those that are there are not made again.
 """
 
 import argparse
@@ -26,7 +26,6 @@ from wirelens.cca.runs import Flow, Run, find_runs
 from wirelens.learn.progress import Progress
 from wirelens.learn.typed import time_us, whole
 
-RUNS_PER_FILE = 16
 SETTLED = f"{SETTLED_S:g}s"
 
 
@@ -98,17 +97,18 @@ def main() -> None:
     add("--stretches", type=whole(1), default=1)
     add("--length", default="60s")
     add("--background", type=whole(0), default=0)
+    add("--runs-per-file", type=whole(1), default=16)
     add("--settled", default=SETTLED, help="what is left out from a flow's first packet on")
     asked = parser.parse_args()
     slots, settled = (round(time_us(one) / time_us(SLOT)) for one in (asked.length, asked.settled))
     wanted = Extent(asked.stretches, slots, asked.background, settled)
     progress = Progress()
-    for number, at in enumerate(range(0, len(asked.runs), RUNS_PER_FILE)):
+    for number, at in enumerate(range(0, len(asked.runs), asked.runs_per_file)):
         path = asked.pack / f"slots-{number:02}.xz"
         if path.exists():
             continue
         of_file = []
-        for done, run in enumerate(find_runs(asked.runs[at : at + RUNS_PER_FILE])):
+        for done, run in enumerate(find_runs(asked.runs[at : at + asked.runs_per_file])):
             if isinstance(run, PackedRun):
                 parser.error(f"{run.path.parent}: has slots already; wanted: runs with captures")
             progress.show(at + done, len(asked.runs), f"slots of {path.name}")

@@ -111,9 +111,9 @@ case $kind in
     ;;
   cca)
     cd "$place"
-    "$python" -m wirelens.cca train -r data/train -r data/rates-train --evaluate data/heldout \
-      --evaluate data/rates-heldout --evaluate data/transfer --levels --inputs cbiq_bytes,ingress_bytes,egress_bytes \
-      --durations 10ms,100ms,1s -o models/cca --force \
+    "$python" -m wirelens.cca train -r data/train -r data/rates-train -r data/few-train -r data/few-long \
+      --evaluate data/heldout --evaluate data/rates-heldout --evaluate data/few-heldout --evaluate data/transfer \
+      --levels --inputs cbiq_bytes,ingress_bytes,egress_bytes --durations 10ms,100ms,1s,10s --seed 3 -o models/cca --force \
       --note "$(cat models/recipes/cca-note.txt)" "$@"
     ;;
   cca-onetap)

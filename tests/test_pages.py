@@ -23,8 +23,8 @@ import pages  # noqa: E402
 
 FOLDERS = sorted(path for path in page_rows.RESULTS.iterdir() if path.is_dir())
 PAGES = pages.pages()
-SHIPPED_CCA = "2026-11-28-intel-xeon-2-cores-cca-rates/shipped.md"
-HELD_OUT = ("heldout", "rates-heldout", "transfer")
+SHIPPED_CCA = "2026-11-30-amd-epyc-2-cores-cca-ships/shipped.md"
+HELD_OUT = ("heldout", "rates-heldout", "few-heldout", "transfer")
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
@@ -89,7 +89,7 @@ def test_a_set_of_foreign_flows_is_of_the_model_that_ships() -> None:
 def test_the_card_says_what_flows_of_other_controls_are_named() -> None:
     rows = [
         row
-        for row in page_rows.read("2026-11-28-intel-xeon-2-cores-cca-rates/foreign.jsonl")
+        for row in page_rows.read("2026-11-30-amd-epyc-2-cores-cca-ships/foreign.jsonl")
         if row["length"] == "10s and more" and row["control"] not in ("bbr", "cubic", "reno")
     ]
     found: dict[str, list[float]] = {"named": [], "sure": []}
@@ -193,12 +193,16 @@ def test_the_card_of_congestion_controls_has_held_out_figures() -> None:
     }
     f1: dict[str, dict[str, str]] = {place: {} for place in HELD_OUT}
     for row in page_rows.read(SHIPPED_CCA):
-        f1[row["section"]][row["interval"]] = row["F1"]
-    kept = {length: tuple(f1[place][length] for place in HELD_OUT) for length in f1["heldout"]}
+        f1.setdefault(row["section"], {})[row["interval"]] = row["F1"]
+    # Where few flows are, no stretch has 60 s.
+    assert set(f1["heldout"]) - set(f1["few-heldout"]) == {"60000 ms"}
+    kept = {
+        length: tuple(f1[place].get(length, "") for place in HELD_OUT) for length in f1["heldout"]
+    }
     assert shown == kept and len(kept) == 7
     assert "held out: none of them was used to train the networks, to end training" in card
     # F1 of the runs that ended training.
-    assert "0.561" not in card and "0.678" not in card and "0.842" not in card
+    assert "0.561" not in card and "0.667" not in card and "0.897" not in card
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def inputs(length: str = "100ms") -> str:
 
 def foreign() -> str:
     """Of flows by the control that their sender had: how many are named, and how surely."""
-    rows = read("2026-11-28-intel-xeon-2-cores-cca-rates/foreign.jsonl")
+    rows = read("2026-11-30-amd-epyc-2-cores-cca-ships/foreign.jsonl")
     text = (
         "| control | known to the model | runs | named after 1 to 10 s | with 0.9 or more |"
         " named after 10 s and more | with 0.9 or more | mostly as |\n"

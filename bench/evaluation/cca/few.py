@@ -87,18 +87,21 @@ def reno_by_flows(named: dict[str, Rows]) -> Iterator[str]:
         yield f"| {flows} | {answers:,.0f} | {' | '.join(cells)} |"
 
 
-def held_out(scores: Rows) -> Iterator[str]:
-    names = list(dict.fromkeys(row["runs"] for row in scores))
-    yield "| interval |" + "".join(f" F1 on `{name}` |" for name in names)
-    yield "|---|" + "---:|" * len(names)
-    for interval in sorted({row["interval_ms"] for row in scores}):
-        cells = []
-        for name in names:
-            of = [
-                row["f1"] for row in scores if (row["interval_ms"], row["runs"]) == (interval, name)
+def held_out(scores: Rows, names: dict[str, str]) -> Iterator[str]:
+    sets = list(dict.fromkeys(row["runs"] for row in scores))
+    yield "| networks | interval |" + "".join(f" F1 on `{name}` |" for name in sets)
+    yield "|---|---|" + "---:|" * len(sets)
+    by_network: dict[str, Rows] = defaultdict(list)
+    for row in scores:
+        by_network[network(names[row["model"]])].append(row)
+    for of_network, rows in by_network.items():
+        for interval in sorted({row["interval_ms"] for row in rows}):
+            found = [
+                [row["f1"] for row in rows if (row["interval_ms"], row["runs"]) == (interval, name)]
+                for name in sets
             ]
-            cells.append(spread(of) if of else "–")
-        yield f"| {interval} ms | {' | '.join(cells)} |"
+            cells = [spread(of) if of else "–" for of in found]
+            yield f"| {of_network} | {interval} ms | {' | '.join(cells)} |"
 
 
 def tables(results: Path) -> str:
@@ -114,7 +117,7 @@ def tables(results: Path) -> str:
         "reno by flows": reno_by_flows(named),
     }
     if scores:
-        parts["held-out runs"] = held_out(scores)
+        parts["held-out runs"] = held_out(scores, names)
     return "\n".join(f"## {title}\n\n" + "\n".join(lines) + "\n" for title, lines in parts.items())
 
 

@@ -257,7 +257,7 @@ def _held_out(request: Request, model: Model, progress: Progress) -> dict[str, d
     """F1 by place and length of interval."""
     found = {}
     for place in request.evaluated_on:
-        asked = evaluate.Request(model, [place], seed=request.seed)
+        asked = evaluate.Request(model, [place])
         rows = evaluate.evaluate(asked, progress)
         found[place.stem] = {f"{row.duration_ms:g}ms": row.f1 for row in rows}
     return found
