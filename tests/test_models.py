@@ -184,6 +184,6 @@ def test_the_model_of_congestion_controls_is_whole_and_small() -> None:
     said = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["wirelens"])
     assert said["controls"] == ["bbr", "cubic", "reno"]
     lengths = [(network["slots"], network["row_slots"]) for network in said["networks"]]
-    assert lengths == [(10, 1), (100, 1), (1000, 1)]
+    assert lengths == [(10, 1), (100, 1), (1000, 1), (10_000, 10)]
     assert said["votes"]["most"] == 60
     assert "F1 on `heldout`" in card and "bash models/make.sh cca testbed/data" in card
