@@ -182,9 +182,23 @@ def gigabit() -> str:
 def seven() -> str:
     """F1 of each of seven controls, and over all."""
     found = whole("seven", "seven")
+    peer = (f"{BEST}, all", [spread(best_deepcci(found, length)) for length in LENGTHS])
+    return of_seven(found, "dragonfly", [peer])
+
+
+def seven_levels() -> str:
+    """The same of networks with levels, trained on three times as many runs."""
+    found = read("2026-11-30-amd-epyc-2-cores-cca-seven/rows.jsonl")
+    return of_seven(chosen(found, {"background": "any"}), "levels")
+
+
+def of_seven(
+    found: Sequence[Row], network: str, peers: Sequence[tuple[str, Sequence[str]]] = ()
+) -> str:
+    """F1 of a network."""
     of_length = {
-        length: chosen(found, {
-            "network": "dragonfly", "duration": length,
+        length: chosen(list(found), {
+            "network": network, "duration": length,
             "votes_of": length if length in SHORTER else BOTH,
         })
         for length in LENGTHS
@@ -195,8 +209,7 @@ def seven() -> str:
         for control in sorted(found[0]["f1_each"])
     ]  # fmt: skip
     lines.append(("**all**", [spread(f1(of_length[length])) for length in LENGTHS]))
-    lines.append((f"{BEST}, all", [spread(best_deepcci(found, length)) for length in LENGTHS]))
-    return grid([spaced(length) for length in LENGTHS], lines)
+    return grid([spaced(length) for length in LENGTHS], [*lines, *peers])
 
 
 def left_out() -> str:

@@ -167,6 +167,7 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "cca-equal": plain(page_cca.equal),
     "cca-gigabit": plain(page_cca.gigabit),
     "cca-seven": plain(page_cca.seven),
+    "cca-seven-levels": plain(page_cca.seven_levels),
     "cca-left-out": plain(page_cca.left_out),
     "cca-inputs": plain(page_cca.inputs),
     "cca-foreign": plain(page_cca.foreign),
