@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cca_runs import RUN
-from command import ROOT, wirelens
+from cca_runs import RUN, TAPS
+from command import ROOT, Ran, wirelens
 from wirelens.cca import packed, windows
 from wirelens.cca.intervals import Reading, draw
 from wirelens.cca.packed import INPUTS, PASSED, Member, PackedRun, Stretch
@@ -138,3 +138,40 @@ def test_a_model_is_trained_and_evaluated_from_slot_files(file: Path, tmp_path: 
     assert ran.status == 0 and b"| 20 ms |" in ran.stdout, ran.stderr
     ran = wirelens("train", "cca", "-r", file, "-o", tmp_path / "n", "--inputs", "drops", "-q")
     assert ran.status != 0 and "has no drops" in ran.stderr, ran.stderr
+
+
+@pytest.mark.train
+def test_flows_of_other_controls_are_a_class_without_a_name(file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from wirelens.cca.reading import load
+
+    present = sorted({member.control for run in packed.read(file) for member in run.members})
+    first, *rest = present
+    model = tmp_path / "m"
+
+    def train(controls: str) -> Ran:
+        words = ("--durations", "20ms", "--threads", "1", "--controls", controls, "--force", "-q")
+        return wirelens("train", "cca", "-r", file, "-o", model, *words, time_max_s=300)
+
+    ran = train(first)
+    assert ran.status == 0, ran.stderr
+    assert load(model).controls == sorted([first, "other"])
+    card = (model / "card.md").read_text()
+    assert f"Identifies {first} from" in card and "is not named" in card
+    # Flows of controls that the model does not name are evaluated as well.
+    ran = wirelens("eval", "cca", "--model", model, "-r", file, "-q")
+    assert ran.status == 0 and b"| other |" in ran.stdout, ran.stderr
+    told = wirelens("cca", *TAPS, "--model", model, "--every", "20ms", "--format", "jsonl", "-q")
+    rows = [json.loads(line) for line in told.stdout.splitlines()]
+    others = [row for row in rows if row["unnamed"] == "other"]
+    assert others and all(row["control"] is None for row in others)
+    assert all(row["confidence"] >= 0.5 for row in others)
+    # What cannot be is said before training.
+    for controls, words in (
+        ("nothing", f"wanted: some of {', '.join(present)}"),
+        (f"{first},{first}", "wanted: each congestion control once"),
+        (",".join(present), "wanted: without --controls"),
+    ):
+        ran = train(controls)
+        assert ran.status == 2 and words in ran.stderr, ran.stderr
+    assert rest

@@ -18,6 +18,10 @@ use levels::{RowLength, with_levels};
 /// Controls, networks and inputs at most.
 const COUNT_MAX: usize = 64;
 
+/// Name of the class that stands for all controls that are not among the others: a flow of it gets
+/// no name.
+pub const OTHER: &str = "other";
+
 /// A millionth, which is as sure as a window may be that it is not a control.
 const LOG_PROBABILITY_MIN: f32 = -13.815_511;
 
@@ -131,6 +135,17 @@ const LIKELIEST: usize = 3;
 /// the first.
 pub type Likeliest = [Option<(usize, f64)>; LIKELIEST];
 
+/// What a verdict is held against.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Limits {
+    /// A highest probability below it is no answer.
+    unknown_below: f64,
+    /// No answer is surer.
+    confidence_max: f64,
+    /// Index of the class of all other controls.
+    other: Option<usize>,
+}
+
 /// What was inferred of a flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ControlVerdict {
@@ -149,19 +164,20 @@ pub struct ControlVerdict {
 
 impl ControlVerdict {
     /// `None` where there is no control.
-    pub(crate) fn new(
-        likeliest: Likeliest,
-        slots: usize,
-        (below, most): (f64, f64),
-    ) -> Option<Self> {
+    pub(crate) fn new(likeliest: Likeliest, slots: usize, limits: Limits) -> Option<Self> {
         let (control, confidence) = likeliest.first().copied().flatten()?;
-        let is_known = confidence >= below;
+        let most = limits.confidence_max;
+        let unnamed = if confidence < limits.unknown_below {
+            Some(UnnamedReason::Unsure)
+        } else {
+            (Some(control) == limits.other).then_some(UnnamedReason::Other)
+        };
         Some(Self {
-            control: is_known.then_some(control),
+            control: unnamed.is_none().then_some(control),
             confidence: confidence.min(most),
             likeliest: likeliest.map(|one| one.map(|(control, sure)| (control, sure.min(most)))),
             slots,
-            unnamed: (!is_known).then_some(UnnamedReason::Unsure),
+            unnamed,
         })
     }
 
@@ -172,10 +188,11 @@ impl ControlVerdict {
         Self { control: None, confidence: 0.0, likeliest, slots, unnamed: Some(why) }
     }
 
-    /// How probable the control is; nothing where what was seen is outside of training.
+    /// How probable the control is, or that it is none of the model's; nothing where what was seen
+    /// is outside of training.
     #[must_use]
     pub fn probability(&self) -> Option<f64> {
-        let is_told = self.unnamed.is_none_or(|why| why == UnnamedReason::Unsure);
+        let is_told = self.unnamed.is_none_or(UnnamedReason::is_of_scores);
         is_told.then_some(self.confidence)
     }
 }
@@ -196,7 +213,8 @@ impl Model {
         Self { rules: self.rules.of_sampled(), ..self }
     }
 
-    /// Names of the controls that it distinguishes.
+    /// Names of the controls that it distinguishes, [`OTHER`] among them where it has a class for
+    /// the rest.
     #[must_use]
     pub fn controls(&self) -> &[String] {
         &self.controls
@@ -280,10 +298,15 @@ impl Model {
         self.voting
     }
 
-    /// Below what probability the network of intervals so long has no answer.
-    #[must_use]
-    pub fn unknown_below(&self, slots: usize) -> Option<f64> {
-        Some(self.network(slots)?.unknown_below)
+    /// What verdicts on intervals so long are held against.
+    pub(crate) fn limits(&self, slots: usize) -> Option<Limits> {
+        Some(self.limits_of(self.network(slots)?))
+    }
+
+    fn limits_of(&self, network: &Network) -> Limits {
+        let other = self.controls.iter().position(|control| control == OTHER);
+        let (unknown_below, confidence_max) = (network.unknown_below, self.confidence_max);
+        Limits { unknown_below, confidence_max, other }
     }
 
     fn network(&self, slots: usize) -> Option<&Network> {
@@ -316,7 +339,7 @@ impl Model {
         }
         self.score(network, rows, row_s, scratch)?;
         let found = likeliest(&scratch.scores, network.temperature)?;
-        ControlVerdict::new(found, slots, (network.unknown_below, self.confidence_max))
+        ControlVerdict::new(found, slots, self.limits_of(network))
     }
 
     /// How many intervals of so many slots count together where a flow is known for `slots`: those
@@ -346,8 +369,7 @@ impl Model {
         let count = u16::try_from(intervals.len()).unwrap_or(u16::MAX);
         let shared = shared(network.correlation.unwrap_or(1.0), count);
         let found = likeliest(&sums, shared)?;
-        let limits = (network.unknown_below, self.confidence_max);
-        ControlVerdict::new(found, slots * intervals.len(), limits)
+        ControlVerdict::new(found, slots * intervals.len(), self.limits_of(network))
     }
 
     /// Why rows of one tap are unlike those of training.

@@ -71,6 +71,8 @@ impl FlowTrainingConditions {
 pub enum UnnamedReason {
     /// No control is probable enough.
     Unsure,
+    /// It is most probably none of those that the model names.
+    Other,
     /// Fewer or more flows share the queue than in training.
     Flows,
     /// The link is slower or faster than in training.
@@ -87,6 +89,7 @@ impl UnnamedReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Unsure => "unsure",
+            Self::Other => "other",
             Self::Flows => "flows",
             Self::Rate => "rate",
             Self::Queue => "queue",
@@ -94,11 +97,18 @@ impl UnnamedReason {
         }
     }
 
+    /// The networks' scores say so, not the queue or the flow: probabilities mean something.
+    #[must_use]
+    pub const fn is_of_scores(self) -> bool {
+        matches!(self, Self::Unsure | Self::Other)
+    }
+
     /// For people.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
             Self::Unsure => "not confident enough",
+            Self::Other => "another congestion control",
             Self::Flows => "number of flows outside training",
             Self::Rate => "rate outside training",
             Self::Queue => "queue outside training",

@@ -116,8 +116,7 @@ impl Votes {
         }
         let slots = model.longest(usize::MAX)?;
         let found = likeliest(&together(model, &all, &longer), 1.0)?;
-        let limits = (model.unknown_below(slots)?, model.confidence_max());
-        ControlVerdict::new(found, slots * usize::from(all.count), limits)
+        ControlVerdict::new(found, slots * usize::from(all.count), model.limits(slots)?)
     }
 
     /// Up to the slot `end` the queue was unlike those of training, where scores mean nothing:

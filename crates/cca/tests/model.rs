@@ -68,6 +68,30 @@ fn a_whole_file_is_read() {
 }
 
 #[test]
+fn flows_of_other_controls_are_not_named() {
+    let told = |more: Value| {
+        let model = Model::parse(&file_that_says(&[network(4, 2)], 0.5, more)).unwrap();
+        let scratch = &mut Scratch::default();
+        let alone = model.tell(&[1.0; 4], 1, scratch).unwrap();
+        let together = model.tell_together(&[vec![1.0; 4], vec![1.0; 4]], scratch).unwrap();
+        let (way, history) = (way(), FlowHistory { slots: 4, began: false, slots_kept: 9 });
+        let mut votes = Votes::default();
+        for window in votes.wanted(&model, &way, 8, history) {
+            votes.add(&model, &way, window.start, &[1.0; 4], scratch);
+        }
+        let voted = votes.told(&model, &way, 8).unwrap();
+        [alone, together, voted].map(|told| {
+            let why = told.unnamed.map(UnnamedReason::name);
+            (told.control, why, told.probability().is_some())
+        })
+    };
+    // Of two that are as probable, the first is the answer.
+    let names = |first: &str, second: &str| json!({ "controls": [first, second] });
+    assert_eq!(told(names("other", "bbr")), [(None, Some("other"), true); 3]);
+    assert_eq!(told(names("bbr", "other")), [(Some(0), None, true); 3]);
+}
+
+#[test]
 fn networks_that_share_their_weights_are_refused() {
     let text = refusal(&file(&[network(4, 2), network(4, 2)], 0.5));
     assert!(text.contains("networks") && text.contains("one for each length"), "{text}");

@@ -82,6 +82,9 @@ def _add_training(training: argparse.ArgumentParser) -> None:
         "network [default: 96]")  # fmt: skip
     add("--epochs", metavar="N", type=whole(1), default=40, help="With one tap: times that all "
         "flows are trained on [default: 40]")  # fmt: skip
+    add("--controls", metavar="LIST", type=_listed, default=[], help="With two taps: congestion "
+        "controls to identify; flows of all others are of the class `other`, which gets no name "
+        "[default: each in the runs]")  # fmt: skip
     add("--durations", metavar="LIST", default=_DURATIONS, type=_times, help="Lengths of "
         "intervals, one network each; if one is longer than 1000 slots, its slots are summed into "
         "rows, and it must be a multiple of the longest of the others [default: %(default)s]",
@@ -149,7 +152,7 @@ def _input_names(text: str) -> list[str]:
 
 _OF_TWO_TAPS = (
     "durations", "inputs", "intervals", "background", "votes", "slot", "passed", "shares",
-    "recipe", "unknown_below", "per_flow", "levels", "queue_shares", "evaluate",
+    "recipe", "unknown_below", "per_flow", "levels", "queue_shares", "evaluate", "controls",
 )  # fmt: skip
 _OF_ONE_TAP = ("filters", "epochs")
 
@@ -215,6 +218,7 @@ def train_request(asked: argparse.Namespace, typed: Sequence[str]) -> "train.Req
         force=asked.force,
         command=f"wirelens train cca {shlex.join(_without_note(typed))}",
         note=asked.note,
+        controls=asked.controls,
         background_max=asked.background,
         intervals_max=asked.intervals,
         evaluated_on=asked.evaluate,

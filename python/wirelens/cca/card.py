@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from wirelens.cca.intervals import OTHER
 from wirelens.cca.model import Model, voters_of
 
 HeldOut = Mapping[str, Mapping[str, float]]
@@ -41,6 +42,10 @@ def card(model: Model, runs: Sequence[str], note: str, held_out: HeldOut | None 
     *first, last = (f"`{name}`" for name in model.inputs)
     inputs = f"{', '.join(first)} and {last}" if first else last
     read = ["the shape"] + ["the level"] * model.levels + ["the flow's share"] * model.queue_shares
+    named = ", ".join(control for control in model.controls if control != OTHER)
+    rest = ""
+    if OTHER in model.controls:
+        rest = " A flow that is most\nprobably of another congestion control is not named."
     note = f"{note}\n\n" if note else ""
     votes = ""
     if model.voting:
@@ -73,9 +78,9 @@ def card(model: Model, runs: Sequence[str], note: str, held_out: HeldOut | None 
         )
     return f"""# Congestion controls of flows in a queue
 
-Identifies {", ".join(model.controls)} from {inputs}, of each
+Identifies {named} from {inputs}, of each
 {" and ".join(read)}, in slots of {model.slot_ns / 1e6:g} ms at a tap upstream and a tap
-downstream of the queue. Used by `wirelens cca --model`.
+downstream of the queue. Used by `wirelens cca --model`.{rest}
 
 {note}## Quality
 

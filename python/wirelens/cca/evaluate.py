@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from wirelens.cca import learn
-from wirelens.cca.intervals import Reading, draw
+from wirelens.cca.intervals import OTHER, Reading, draw
 from wirelens.cca.model import Model, Network, voters_of
 from wirelens.cca.runs import find_runs
 from wirelens.learn.metrics import class_f1, confusion, macro_f1, softmax
@@ -68,6 +68,8 @@ def evaluate(request: Request, progress: Progress) -> list[Row]:
     drawn = draw(runs, readings, request.seed, _reading(progress))
     for (network, count), intervals in zip(judged, drawn, strict=True):
         span = network.slots * count * model.slot_ns / 1e6
+        if OTHER in model.controls:
+            intervals = intervals.named(model.controls)
         intervals = intervals.taken(
             [at for at, name in enumerate(intervals.controls) if name in model.controls]
         )

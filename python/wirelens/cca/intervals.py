@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy
@@ -12,6 +12,9 @@ from wirelens.cca.runs import AnyRun, Flow, Run
 from wirelens.cca.slots import DEFAULT_INPUTS, windows
 
 Array = Any
+
+OTHER = "other"
+"""The class of all controls that have no class of their own."""
 
 SETTLED_S = 2.0
 """Intervals begin so long after a flow's first packet: it is told in flight, not by its start."""
@@ -69,6 +72,11 @@ class Intervals:
         """Those of some runs."""
         kept = [at for at, run in enumerate(self.runs) if run in set(wanted)]
         return self.taken(kept)
+
+    def named(self, controls: Sequence[str]) -> "Intervals":
+        """With `OTHER` in place of controls that are not among these."""
+        names = [name if name in controls else OTHER for name in self.controls]
+        return replace(self, controls=names)
 
     def thinned(self, most: int, seed: int) -> "Intervals":
         """So many of them at most, each as likely as any other."""

@@ -10,7 +10,7 @@ from typing import Any
 from wirelens import written
 from wirelens.cca import evaluate, learn, levels
 from wirelens.cca.card import card
-from wirelens.cca.intervals import Intervals, Reading, draw, joined
+from wirelens.cca.intervals import OTHER, Intervals, Reading, draw, joined
 from wirelens.cca.model import MODEL_FILE, Model, Network, Voting, voters_of
 from wirelens.cca.runs import AnyRun, confidence_max, find_runs, range_of
 from wirelens.errors import OptionError
@@ -57,6 +57,8 @@ class Request:
     """Networks read levels besides shapes."""
     queue_shares: bool = False
     """And the flow's shares of the queue."""
+    controls: Sequence[str] = ()
+    """Those that have a class of their own, the rest being one; every control if there is none."""
     evaluated_on: Sequence[Path] = ()
     """Held-out runs, of which the card gives F1 by the name of the folder or file."""
 
@@ -136,6 +138,19 @@ def controls_of(drawn: Sequence[Intervals]) -> list[str]:
     return controls
 
 
+def _check_controls(wanted: Sequence[str], runs: Sequence[AnyRun]) -> None:
+    present = sorted({member.control for run in runs for member in run.members})
+    for at, name in enumerate(wanted):
+        if name in wanted[:at]:
+            raise OptionError(f"--controls: {name} twice; wanted: each congestion control once")
+        if name not in present or name == OTHER:
+            raise OptionError(f"--controls {name!r}; wanted: some of {', '.join(present)}")
+    if wanted and len(wanted) == len(present):
+        raise OptionError(
+            f"--controls {','.join(wanted)}: no run has another control; wanted: without --controls"
+        )
+
+
 def _reading(progress: Progress) -> Callable[[int, int], None]:
     return lambda done, total: progress.show(done, total, "reading runs")
 
@@ -158,7 +173,10 @@ def _drawn(
         )
         for share in request.shares
     ]  # fmt: skip
-    return [joined(of_length) for of_length in zip(*of_shares, strict=True)]
+    found = [joined(of_length) for of_length in zip(*of_shares, strict=True)]
+    if not request.controls:
+        return found
+    return [intervals.named(request.controls) for intervals in found]
 
 
 def train(request: Request, progress: Progress) -> Outcome:
@@ -180,6 +198,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     lengths = _lengths(request)
     runs = find_runs(request.places)
     # What is missing is said before training, not after it.
+    _check_controls(request.controls, runs)
     _check_held_out(runs, find_runs(request.evaluated_on))
     if len(runs) < 2:
         raise OptionError(f"{len(runs)} run; wanted: at least two, as one is held out")
