@@ -7,6 +7,7 @@ from page_cca import SHORTER, Line, grid, of_line, spaced, spread
 from page_rows import Missing, Row, chosen, read
 
 FOLDER = "2026-11-27-amd-epyc-2-cores-cca-levels"
+EQUAL = "2026-11-30-amd-epyc-2-cores-cca-equal"
 LINES = (
     Line("shapes of CBIQ and bytes that came", "dragonfly"),
     Line("with bytes that left, shapes and levels", "levels"),
@@ -19,10 +20,15 @@ AXES = {
 }
 
 
-def levels(name: str, background: str = "any") -> str:
+def equal(background: str = "any") -> str:
+    """F1 by length of the interval, where round trips are alike."""
+    return levels("equal", background, EQUAL)
+
+
+def levels(name: str, background: str = "any", folder: str = FOLDER) -> str:
     """F1 by length of the interval, on held-out runs."""
     where = {"test": name, "share": 1, "background": background}
-    found = chosen(read(f"{FOLDER}/rows.jsonl"), where)
+    found = chosen(read(f"{folder}/rows.jsonl"), where)
     if not found:
         raise Missing(f"{name}: no rows")
     lengths = [one for one in SHORTER if any(row["duration"] == one for row in found)]

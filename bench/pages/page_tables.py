@@ -165,6 +165,7 @@ TABLES: dict[str, Callable[[Sequence[str], str], str]] = {
     "cca-borders": plain(page_cca_levels.borders),
     "cca-beside": plain(page_cca.beside),
     "cca-equal": plain(page_cca.equal),
+    "cca-equal-levels": plain(page_cca_levels.equal),
     "cca-gigabit": plain(page_cca.gigabit),
     "cca-seven": plain(page_cca.seven),
     "cca-seven-levels": plain(page_cca.seven_levels),

@@ -102,8 +102,8 @@ def read(path: Path) -> list[Row]:
 
 def table(rows: Sequence[Row]) -> str:
     """Means over models of one kind."""
-    text = "| trained without | runs | control | seconds | models | right | other | unsure | wrong |"
-    text += " wrong with 0.9 or more |\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|\n"
+    text = "| trained without | runs | control | seconds | models | right | other | unsure |"
+    text += " wrong | wrong with 0.9 or more |\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|\n"
     groups: dict[tuple[str, str, str, int], list[Row]] = defaultdict(list)
     for row in rows:
         key = (row["without"] or "–", row["test"], row["control"], row["seconds"])

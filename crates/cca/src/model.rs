@@ -135,7 +135,7 @@ const LIKELIEST: usize = 3;
 /// the first.
 pub type Likeliest = [Option<(usize, f64)>; LIKELIEST];
 
-/// What a verdict is held against.
+/// What a verdict is compared with.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Limits {
     /// A highest probability below it is no answer.
@@ -298,7 +298,7 @@ impl Model {
         self.voting
     }
 
-    /// What verdicts on intervals so long are held against.
+    /// What verdicts on intervals so long are compared with.
     pub(crate) fn limits(&self, slots: usize) -> Option<Limits> {
         Some(self.limits_of(self.network(slots)?))
     }

@@ -198,10 +198,7 @@ def train(request: Request, progress: Progress) -> Outcome:
     lengths = _lengths(request)
     runs = find_runs(request.places)
     # What is missing is said before training, not after it.
-    _check_controls(request.controls, runs)
-    _check_held_out(runs, find_runs(request.evaluated_on))
-    if len(runs) < 2:
-        raise OptionError(f"{len(runs)} run; wanted: at least two, as one is held out")
+    _check_runs(request, runs)
     drawn = _drawn(request, runs, lengths, progress)
     train_runs, held_runs = parts(runs, SHARE_HELD, request.seed)
     short = [
@@ -261,6 +258,13 @@ def train(request: Request, progress: Progress) -> Outcome:
     text = card(model, names, request.note, _held_out(request, model, progress))
     model.save(request.output, text, force=request.force)
     return Outcome(model, found)
+
+
+def _check_runs(request: Request, runs: Sequence[AnyRun]) -> None:
+    _check_controls(request.controls, runs)
+    _check_held_out(runs, find_runs(request.evaluated_on))
+    if len(runs) < 2:
+        raise OptionError(f"{len(runs)} run; wanted: at least two, as one is held out")
 
 
 def _check_held_out(runs: Sequence[AnyRun], held_out: Sequence[AnyRun]) -> None:

@@ -83,10 +83,10 @@ pub const UNNAMED: Field = Field::new(
     "unnamed",
     Kind::Text,
     "With --model, why no congestion control is reported: `short` if the flow was observed for too \
-     short a time, `unsure` if none is probable enough, `other` if it is most probably one that the \
-     model has no name for, and if the queue is unlike those of training `flows` (fewer or more \
-     flows share it), `rate` (of the link) or `queue` (packets wait longer); with a single tap \
-     `rate` (of the flow) or `rtt`.",
+     short a time, `unsure` if none is probable enough, `other` if it is most probably one that \
+     the model has no name for, and if the queue is unlike those of training `flows` (fewer or \
+     more flows share it), `rate` (of the link) or `queue` (packets wait longer); with a single \
+     tap `rate` (of the flow) or `rtt`.",
 )
 .nullable();
 
