@@ -1,11 +1,9 @@
 //! Captures of a second tap, which an application reads in addition to those of its pass, up to the
 //! same time.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use capture::input::InputList;
 use capture::{Input, OpenError};
 use engine::run::Control;
 use packet::{Batch, Record, Source as _, Span, Timestamp};
@@ -78,34 +76,7 @@ impl Second {
     }
 }
 
-/// A capture that is to be read at both taps, where each packet would leave as it comes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SameCapture(PathBuf);
-
-impl fmt::Display for SameCapture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} is read upstream of the queue as well; wanted: what was captured downstream of it",
-            self.0.display()
-        )
-    }
-}
-
-impl std::error::Error for SameCapture {}
-
-/// Refuses captures that are read upstream of the queue and downstream of it.
-///
-/// # Errors
-/// [`SameCapture`]
-pub fn check_apart(upstream: &InputList, downstream: &InputList) -> Result<(), SameCapture> {
-    let paths = |list: &InputList| list.inputs.iter().cloned().filter_map(path).collect::<Vec<_>>();
-    let reads = paths(downstream);
-    let is_read = |before: &PathBuf| reads.iter().any(|read| is_same_file(read, before));
-    paths(upstream).into_iter().find(is_read).map_or(Ok(()), |both| Err(SameCapture(both)))
-}
-
-fn refuse(message: impl fmt::Display) -> Refusal {
+fn refuse(message: impl std::fmt::Display) -> Refusal {
     Refusal::of("egress", message)
 }
 
@@ -135,10 +106,19 @@ pub(crate) fn find_beside(
         // What is no capture says so now; it is opened again once nothing refuses the run.
         found.open().map_err(explained)?;
     }
+    let reads: Vec<PathBuf> = found.resolved.inputs.into_iter().filter_map(path).collect();
     // Upstream captures that cannot be found are a mistake of their own.
     let before = capture::input::resolve(upstream).unwrap_or_default();
-    check_apart(&before, &found.resolved).map_err(refuse)?;
-    Ok(found.resolved.inputs.into_iter().filter_map(path).collect())
+    for read in before.inputs.into_iter().filter_map(path) {
+        if reads.iter().any(|other| is_same_file(other, &read)) {
+            return Err(refuse(format_args!(
+                "{} is read upstream of the queue as well, by [input]; wanted: what was captured \
+                 downstream of it",
+                read.display()
+            )));
+        }
+    }
+    Ok(reads)
 }
 
 fn path(input: Input) -> Option<PathBuf> {

@@ -159,7 +159,6 @@ fn run_captures(asked: &CcaRequest<'_>, namer: Option<Namer>) -> Result<Status, 
     let outputs = || [arguments.output.output.as_ref()];
     asked::spare(&before, outputs())?;
     asked::spare(&behind_inputs, outputs())?;
-    taps::check_apart(&before.resolved, &behind_inputs.resolved).map_err(Failure::usage)?;
     let offset = match settings.egress_offset {
         Some(offset) => offset,
         None => offset(asked, &request, &behind)?,

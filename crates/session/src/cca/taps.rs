@@ -9,7 +9,7 @@ use engine::run::Control;
 use packet::{Batch, Record, SlotClock, Span, Timestamp};
 use store::Count;
 
-pub use crate::second::{behind, check_apart};
+pub use crate::second::behind;
 
 use super::BEGUN_AGAIN;
 use super::counted::{forgotten_early, forgotten_early_line, of_tap};
