@@ -6,9 +6,9 @@
     .venv/bin/python bench/evaluation/cca/other.py OUT.jsonl            prints the table
 
 A row is one set of slot files, one control of its flows and one length of interval: how many were
-named right or wrong, surely so, told to be another control, or not told. With --without a model is
+named right or wrong, surely so, called another control, or unsure. With --without a model is
 trained first on runs from which the flows of that control are left out, though they still share the
-queue with the others: it is a control that nobody has seen.
+queue with the others: the model has never seen that control.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from statistics import mean
 from typing import Any
 
 import numpy
-from foreign import KNOWN, SURE, weights
+from foreign import KNOWN, SURE, read, weights
 from wirelens.cca import packed, train
 from wirelens.cca.intervals import OTHER, Reading, draw
 from wirelens.cca.levels import INPUTS
@@ -35,7 +35,7 @@ from wirelens.learn.progress import Progress
 from wirelens.shipped import model_folder
 
 COUNTS = (1, 10, 60)
-"""Seconds that are told together."""
+"""Seconds whose intervals are combined."""
 PER_FLOW = 20
 Row = dict[str, Any]
 
@@ -92,12 +92,6 @@ def told(model: Model, runs: Sequence[Path]) -> Iterator[Row]:
                 "wrong_and_sure": float((is_wrong & sure).mean()),
                 "other": float((said == OTHER).mean()), "unsure": float((said == "").mean()),
             }  # fmt: skip
-
-
-def read(path: Path) -> list[Row]:
-    """Rows of a file; none where there is no file."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
 
 
 def table(rows: Sequence[Row]) -> str:
