@@ -15,7 +15,7 @@ from wirelens.errors import OptionError, OutputExistsError
 from wirelens.ray import asking, tasks, totals
 from wirelens.ray.parts import Folder, Rows
 from wirelens.ray.sets import sets_of
-from wirelens.ray.tasks import Report
+from wirelens.ray.tasks import UNFINISHED, Report
 
 
 def rows_of(folder: Path, sensors: Mapping[str | None, Mapping[str, list[Any]]]) -> Rows:
@@ -142,3 +142,23 @@ def test_the_summary_of_nprint_is_no_damage(tmp_path: Path) -> None:
     )
     (damage,) = tasks.run(task).damages
     assert damage.startswith(str(cut))
+
+
+def test_two_runs_do_not_fill_one_folder(tmp_path: Path) -> None:
+    rows = tmp_path / "rows"
+    about = asking._about("flows", {}, sets_of(DEMO), None)
+    filling = Folder(rows, False, False)
+    with filling.cleaned():
+        filling.begin(about, {})
+        growing = rows / f"{UNFINISHED}1-part-00000-of-00001.parquet.partial"
+        growing.touch()
+        for resume in (True, False):
+            second = Folder(rows, resume, not resume)
+            with pytest.raises(OutputExistsError, match="another run fills it"), second.cleaned():
+                second.begin(about, {})
+        assert growing.exists()
+    assert not growing.exists()
+    growing.touch()
+    third = Folder(rows, True, False)
+    third.begin(about, {})
+    assert not growing.exists(), "of a program that was killed"

@@ -66,7 +66,7 @@ def ask(
         own.get("resume", False),
         own.get("overwrite", False),
     )
-    with folder.removed_on_failure():
+    with folder.cleaned():
         if question != "nprint":
             asked["seed"] = planning.chosen_seed(asked, folder.kept("seed"))
         cluster = Cluster.connect(

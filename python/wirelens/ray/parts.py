@@ -2,16 +2,17 @@
 
 import atexit
 import contextlib
+import fcntl
 import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from wirelens import compat
 from wirelens.errors import OptionError, OutputExistsError
-from wirelens.ray.tasks import Report
+from wirelens.ray.tasks import UNFINISHED, Report
 from wirelens.written import data, naming
 
 _PLAN = "_wirelens.json"
@@ -104,6 +105,9 @@ def _schema_of(files: Sequence[str]) -> Any:
 class Folder:
     """The folder in which a run puts its rows."""
 
+    _claim: BinaryIO | None = None
+    """Its plan, locked as long as the run fills it."""
+
     def __init__(self, output: Path | None, resume: bool, overwrite: bool) -> None:
         self._replaces = False
         if output is None:
@@ -130,14 +134,38 @@ class Folder:
         self._kept, self._replaces = None, True
 
     @contextlib.contextmanager
-    def removed_on_failure(self) -> Iterator[None]:
-        """A temporary folder is of no use to anyone after an error; another may be resumed."""
+    def cleaned(self) -> Iterator[None]:
+        """Removes what attempts leave that were lost. A temporary folder is of no use to anyone
+        after an error; another may be resumed."""
         try:
             yield
         except BaseException:
             if self._is_own:
                 shutil.rmtree(self.path, ignore_errors=True)
             raise
+        finally:
+            if self._claim is not None:
+                self._remove_unfinished()
+                self._claim.close()
+
+    def _take(self) -> None:
+        """Two runs that fill it would remove each other's files."""
+        plan = (self.path / _PLAN).open("rb")
+        try:
+            fcntl.flock(plan, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            plan.close()
+            raise OutputExistsError(
+                f"{self.path}: another run fills it; wait for its end, or give another name"
+            ) from None
+        except OSError:
+            # Of a file system without locks: runs are the caller's to keep apart.
+            pass
+        self._claim = plan
+
+    def _remove_unfinished(self) -> None:
+        for left in self.path.rglob(f"{UNFINISHED}*"):
+            left.unlink(missing_ok=True)
 
     def hidden(self) -> "Folder":
         """A folder in it for rows that are not yet those of the run."""
@@ -156,7 +184,8 @@ class Folder:
         Raises
         ------
         OutputExistsError
-            If a run is to be resumed that asked something else, or of other captures.
+            If a run is to be resumed that asked something else, or of other captures, or another
+            run fills the folder.
         """
         plan = json.loads(json.dumps({"asked": asked, "chosen": chosen}, default=str))
         if self._kept is not None:
@@ -168,12 +197,17 @@ class Folder:
                     f"{self.path}: cannot be resumed, as this differs from its run: {what}; give "
                     "another name, or overwrite=True"
                 )
+            self._take()
+            # Of a program that was killed.
+            self._remove_unfinished()
             return
         if self._replaces:
+            self._take()
             # Not before: until here the run could be refused, and the rows be wanted still.
             with naming(self.path):
                 shutil.rmtree(self.path)
         data(self.path / _PLAN, json.dumps(plan, indent=1).encode())
+        self._take()
 
     def part(self, sensor: str | None, index: int, count: int) -> Path:
         """The file for the rows of a task of a set."""

@@ -1,7 +1,8 @@
 """What one task does: it reads captures of one set, in a process of its own, and writes one file.
 
-A task may run twice, after its worker was lost: it writes the same rows to the same file, which has
-its name only when it is complete.
+A task may run twice: a machine that the others take for lost may go on with it. So each attempt
+writes a file of its own, which gets the name of the task's when it is complete; whichever comes
+last, the rows are the same.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from wirelens import _wirelens, compat, questions
 from wirelens.__main__ import PROGRAM
@@ -36,6 +38,9 @@ from wirelens.written import data
 # Exit status of the command: rows are complete, but a capture ends early.
 _DAMAGED = 3
 _MODEL_FILE = "cascade.json"
+
+UNFINISHED = "_unfinished-"
+"""What the names of files begin with that attempts have not finished."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,9 @@ class Report:
 
     def save(self) -> None:
         """Keeps it. What it is about is complete."""
-        data(self.path, json.dumps(asdict(self)).encode())
+        own = _own(self.path)
+        data(own, json.dumps(asdict(self)).encode())
+        own.replace(self.path)
 
     @classmethod
     def load(cls, part: Path) -> "Report | None":
@@ -95,6 +102,11 @@ class Report:
 def report_path(part: Path) -> Path:
     """Readers of folders of Parquet pass over names that begin so."""
     return part.with_name(f"_{part.stem}.json")
+
+
+def _own(path: Path) -> Path:
+    """What the file is called while this attempt fills it."""
+    return path.with_name(f"{UNFINISHED}{uuid4().hex}-{path.name}")
 
 
 def run(task: Task) -> Report:
@@ -119,8 +131,10 @@ def run(task: Task) -> Report:
     _check_plan(task)
     part = Path(task.part)
     part.parent.mkdir(parents=True, exist_ok=True)
+    own = _own(part)
+    attempt = replace(task, part=str(own))
     try:
-        counts, damages = _nprint(task) if task.question == "nprint" else _ask(task)
+        counts, damages = _nprint(attempt) if task.question == "nprint" else _ask(attempt)
     except WirelensError:
         # That captures are gone explains more than what it led to.
         task.captures.check()
@@ -129,8 +143,9 @@ def run(task: Task) -> Report:
         task.captures.check()
         _check_plan(task)
     except (OSError, WirelensError):
-        part.unlink(missing_ok=True)
+        own.unlink(missing_ok=True)
         raise
+    own.replace(part)
     report = Report(
         part=task.part,
         sensor=task.captures.sensor,
@@ -223,7 +238,7 @@ def _ask(task: Task) -> tuple[dict[str, Any], list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = getattr(questions, task.question)(task.source, **arguments)
-        result.to_parquet(task.part, overwrite=True)
+        result.to_parquet(task.part)
     if isinstance(result, Stream):
         return dict(result.counts or {}), result.damages
     found = [str(one.message) for one in caught if issubclass(one.category, CaptureWarning)]
@@ -233,7 +248,7 @@ def _ask(task: Task) -> tuple[dict[str, Any], list[str]]:
 def _nprint(task: Task) -> tuple[dict[str, Any], list[str]]:
     source = task.source
     names = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-    command: list[str] = [str(PROGRAM), "nprint", "--quiet", "--output", task.part, "--force"]
+    command: list[str] = [str(PROGRAM), "nprint", "--quiet", "--output", task.part]
     for name in names:
         command += ["-r", os.fspath(name)]
     done = subprocess.run(
