@@ -5,6 +5,7 @@ Captures and rows are in folders that both see under one path, as the guide asks
 
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -37,7 +38,9 @@ WATCHED = {
     "RAY_grpc_client_keepalive_time_ms": "2000",
     "RAY_grpc_client_keepalive_timeout_ms": "2000",
 }
-OF_RAY = ENVIRONMENT | WATCHED | {"RAY_USAGE_STATS_ENABLED": "0"}
+# Otherwise it depends on a file of the user's whether the head wants a token, and members have none.
+OF_TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+OF_RAY = ENVIRONMENT | WATCHED | OF_TOKEN | {"RAY_USAGE_STATS_ENABLED": "0"}
 
 # It tells where each task ran: workers wait for more, so that they are still there.
 DRIVER = """
