@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -46,7 +46,9 @@ OF_RAY = ENVIRONMENT | WATCHED | OF_TOKEN | {"RAY_USAGE_STATS_ENABLED": "0"}
 DRIVER = """
 import json, os, sys
 import wirelens.ray
+import wirelens.ray.running
 
+wirelens.ray.running.SEEN_WITHIN_S = 2.0
 machines = []
 
 def seen(done, total, report):
@@ -98,12 +100,12 @@ def power_off(namespace: int) -> None:
         time.sleep(0.05)
 
 
-def start_ray(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+def start_ray(folder: Path, *arguments: str, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """A member of the cluster, on the machine of this thread."""
     with (folder / f"ray-{'head' if '--head' in arguments else 'node'}.log").open("wb") as log:
         return subprocess.Popen(
             [
-                Path(sys.executable).with_name("ray"), "start", *arguments, "--num-cpus=1",
+                *before, Path(sys.executable).with_name("ray"), "start", *arguments, "--num-cpus=1",
                 "--object-store-memory=100000000", "--disable-usage-stats", "--block",
             ],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=OF_RAY,
@@ -111,8 +113,8 @@ def start_ray(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def two_machines(folder: Path) -> Iterator[tuple[int, int]]:
-    """The head of a cluster and one more, with a processor each."""
+def two_machines(folder: Path, *, hidden: Path | None = None) -> Iterator[tuple[int, int]]:
+    """The head of a cluster and one more, with a processor each; there a folder may be hidden."""
     # Sockets have names of at most 107 bytes.
     sessions = Path(tempfile.mkdtemp(prefix="wl-ray-", dir="/tmp"))
     with ExitStack() as stack:
@@ -138,9 +140,11 @@ def two_machines(folder: Path) -> Iterator[tuple[int, int]]:
             ))  # fmt: skip
             wait_until(lambda: _is_there(HEAD), "the head of the cluster", STARTED_WITHIN_S)
         with inside(node):
-            members.append(
-                start_ray(folder, f"--address={HEAD}:{PORT}", f"--node-ip-address={NODE}")
-            )
+            hide = f'mount -t tmpfs none {hidden} && exec "$@"'
+            members.append(start_ray(
+                folder, f"--address={HEAD}:{PORT}", f"--node-ip-address={NODE}",
+                before=["unshare", "--mount", "bash", "-c", hide, "bash"] if hidden else [],
+            ))  # fmt: skip
         for member in members:
             stack.callback(member.wait)
         stack.callback(power_off, node)
@@ -241,3 +245,28 @@ def test_a_machine_that_is_lost_changes_nothing(
     assert of_head in told["machines"]
     assert not list(rows.glob("_unfinished-*"))
     assert rows_of(rows) == alone(capture)
+
+
+def test_rows_that_only_another_machine_sees_are_an_error(tmp_path: Path) -> None:
+    capture = longer(tmp_path / "long.pcap", 60)
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    with two_machines(tmp_path, hidden=rows) as (head, _):
+        asking = ask(tmp_path, head, capture)
+        _, err = asking.communicate(timeout=RUN_WITHIN_S)
+    assert asking.returncode == 1
+    assert f"OutputError: {rows}/part-" in err
+    assert "written by another machine, and not seen here; wanted: output=FOLDER" in err
+
+
+def test_what_a_machine_lacks_is_an_error_that_names_it(tmp_path: Path) -> None:
+    hidden = tmp_path / "captures"
+    hidden.mkdir()
+    capture = longer(hidden / "long.pcap", 60)
+    with two_machines(tmp_path, hidden=hidden) as (head, _):
+        asking = ask(tmp_path, head, capture)
+        _, err = asking.communicate(timeout=RUN_WITHIN_S)
+    assert asking.returncode == 1
+    assert f"CaptureNotFoundError: {capture}: vanished; wanted the same captures, under" in err
+    assert f"(on machine {NODE})" in err
+    assert not list((tmp_path / "rows").glob("_unfinished-*"))

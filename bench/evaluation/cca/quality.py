@@ -108,7 +108,7 @@ def sides(asked: argparse.Namespace, duration: str, seed: int) -> Sides:
     row_slots = row_slots_of(slots_of(duration, "1ms"))
     found = drawn.load(places, asked.kept, duration, inputs, row_slots)
     kept, watched = parts(asked.train, SHARE_WATCHED, seed)
-    most = TRAIN_MAX[duration] * len(places)
+    most = min(asked.train_max, TRAIN_MAX[duration]) * len(places)
     return Sides(
         inputs,
         row_slots,
@@ -341,6 +341,8 @@ def parser() -> argparse.ArgumentParser:
     add("--shares", type=lambda text: [float(one) for one in text.split(",")], default=[])
     add("--train-shares", type=lambda text: [float(one) for one in text.split(",")], default=[1.0],
         help="the same of runs to train on; as many intervals of each")  # fmt: skip
+    add("--train-max", type=int, default=max(TRAIN_MAX.values()), metavar="N",
+        help="intervals of each length to train on at most, for all kinds of networks alike")
     add("--durations", type=lambda text: text.split(","), default=list(DURATIONS))
     add("--kinds", type=lambda text: text.split("; "), default=["dragonfly", "deepcci"],
         help=f"some of: {'; '.join(KINDS)}")  # fmt: skip

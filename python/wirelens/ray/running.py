@@ -2,13 +2,20 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from wirelens import compat
-from wirelens.errors import InternalError, OptionError, WirelensError, WorkerLostError
+from wirelens.errors import (
+    InternalError,
+    OptionError,
+    OutputError,
+    WirelensError,
+    WorkerLostError,
+)
 from wirelens.ray import tasks
 from wirelens.ray.tasks import Report, Task
 
@@ -19,6 +26,9 @@ _WAITING_PER_SLOT = 2
 
 # A task that is cancelled ends with its process, which takes milliseconds.
 _ENDED_WITHIN_S = 10.0
+
+# A file that another machine wrote may be seen that much later: NFS keeps what a folder holds.
+SEEN_WITHIN_S = 60.0
 
 # The outcome of packets before flows are found: all shares of a set see the same ones.
 _OF_PACKETS = (
@@ -32,6 +42,8 @@ class Cluster:
     """Where tasks run, and how."""
 
     ray: Any
+    has_machines: bool
+    """Whether there are several."""
     cpus: int
     node_cpus: int
     retries: int
@@ -59,7 +71,9 @@ class Cluster:
         if not counts:
             raise OptionError("address: no machine of the cluster has a processor for tasks")
         total = sum(counts) if cpus is None else min(cpus, sum(counts))
-        return cls(ray, total, min(*counts, total), retries, memory_bytes, progress)
+        has_machines = len({node["NodeManagerAddress"] for node in nodes}) > 1
+        node_cpus = min(*counts, total)
+        return cls(ray, has_machines, total, node_cpus, retries, memory_bytes, progress)
 
     def run(self, planned: Iterable[Task], total: int, done: int) -> list[Report]:
         """Runs tasks to their ends. The first that fails ends the others.
@@ -68,10 +82,12 @@ class Cluster:
         ------
         WorkerLostError
             If workers of a task were lost more often than it may be repeated.
+        OutputError
+            If rows were written where they cannot be seen from here.
         WirelensError
             What a task met.
         """
-        remote = self.ray.remote(tasks.run)
+        remote = self.ray.remote(_run_there if self.has_machines else tasks.run)
         left = iter(planned)
         running: dict[Any, Task] = {}
         reports: list[Report] = []
@@ -85,6 +101,7 @@ class Cluster:
                         break
                     running[self._begin(remote, task)] = task
                 if not running:
+                    _await_files(reports)
                     return reports
                 ready, _ = self.ray.wait(list(running), num_returns=1)
                 for one in ready:
@@ -126,6 +143,28 @@ class Cluster:
                 "memory is short"
             ) from error
         return report
+
+
+def _run_there(task: Task) -> Report:
+    """As `tasks.run`; errors name the machine, whose folders may be other ones."""
+    try:
+        return tasks.run(task)
+    except WirelensError as error:
+        address = compat.need("ray", "wirelens.ray").util.get_node_ip_address()
+        raise type(error)(f"{error} (on machine {address})") from error
+
+
+def _await_files(reports: Iterable[Report]) -> None:
+    deadline = time.monotonic() + SEEN_WITHIN_S
+    for report in reports:
+        part = Path(report.part)
+        while not part.exists():
+            if time.monotonic() > deadline:
+                raise OutputError(
+                    f"{part}: written by another machine, and not seen here; wanted: output=FOLDER "
+                    "that all machines see under one path"
+                )
+            time.sleep(0.1)
 
 
 def _join(ray: Any, address: str | None, cpus: int | None) -> None:

@@ -139,6 +139,7 @@ def _stat(path: str) -> Capture:
         state = os.stat(path)
     except FileNotFoundError:
         raise CaptureNotFoundError(
-            f"{path}: vanished; wanted the same captures until all rows are there"
+            f"{path}: vanished; wanted the same captures, under one path on every machine, until "
+            "all rows are there"
         ) from None
     return Capture(path, state.st_size, state.st_mtime_ns)
