@@ -80,6 +80,7 @@ def make(request: dict[str, Any]) -> int:
         Path(request.get("output") or OUTPUT_FOLDER),
         Path(request["wirelens"]).resolve(),
         runs=request.get("runs"),
+        variants=request.get("variants") or (),
         parallel=request.get("parallel"),
         quiet=bool(request.get("quiet")),
     )

@@ -4,7 +4,8 @@ A data set is a TOML file: a scenario, how often to run it, and values that repl
 scenario's. Each run is a process of its own, with a seed that follows from the data set's seed and
 the run's name. A run that its checks reject is repeated with the same seed, so that no
 random draw is lost to a busy moment of the machine. As rejections mean that the machine was
-overloaded, fewer runs are parallel from then on.
+overloaded, one fewer are parallel then, until so many have been accepted that it may have been
+that moment alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,9 @@ PARALLEL_MAX = 64
 RUNS_MAX = 100_000
 POLL_INTERVAL_S = 0.1
 AUTOGROUP_NICE = "-15"
+MORE_AFTER = 10
+"""Runs accepted one after another before one more is parallel; twice as many after each time that
+runs were rejected."""
 
 
 @dataclass(frozen=True)
@@ -109,16 +114,21 @@ def make(
     wirelens: Path,
     *,
     runs: int | None,
+    variants: Sequence[str] = (),
     parallel: int | None,
     quiet: bool,
 ) -> list[str]:
     """Makes the missing runs of a data set; returns the names of runs that failed for good.
 
-    `runs` stops each variant after so many, `parallel` bounds the number of parallel runs.
+    `runs` stops each variant after so many, `variants` are those to make, all if none is named;
+    `parallel` bounds the number of parallel runs.
     """
+    _check_variants(data_set, variants)
     folder = output / data_set.name
     _claim(folder, data_set)
-    jobs = _jobs(data_set, runs)
+    jobs = [
+        job for job in _jobs(data_set, runs) if not variants or job.variant.name in variants
+    ]
     missing = deque(job for job in jobs if not (folder / job.name / REPORT_NAME).exists())
     tally = Tally(total=len(jobs), done=len(jobs) - len(missing))
     maker = _Maker(data_set, folder, wirelens, parallel or data_set.parallel, tally, quiet)
@@ -126,7 +136,7 @@ def make(
         maker.make(missing)
     finally:
         maker.stop()
-        _write_table(folder, jobs)
+        _write_table(folder, _jobs(data_set, None))
     return tally.given_up
 
 
@@ -146,7 +156,8 @@ class _Maker:
         self._data_set = data_set
         self._folder = folder
         self._wirelens = wirelens
-        self._parallel = parallel
+        self._parallel = self._parallel_max = parallel
+        self._more_after, self._accepted = MORE_AFTER, 0
         self._tally = tally
         self._running: list[Job] = []
         self._started_s = time.monotonic()
@@ -200,6 +211,7 @@ class _Maker:
         job.last_words = job.program.stderr.read().strip()
         if job.program.returncode == 0:
             self._tally.done += 1
+            self._on_accepted()
             shutil.rmtree(self._folder / f"{job.name}.rejected", ignore_errors=True)
             return
         if not self._tally.done and job.program.returncode != STATUS_REJECTED:
@@ -207,12 +219,25 @@ class _Maker:
             raise TestbedError(job.last_words.removeprefix("wirelens: testbed: "))
         self._tally.rejected += 1
         print(f"\n{job.name}, attempt {job.attempts}: {job.last_words}", file=sys.stderr)
-        # By one for all that were rejected together.
-        self._parallel = max(1, min(self._parallel, job.together - 1))
+        self._on_rejected(job)
         if job.attempts < self._data_set.attempts:
             missing.append(job)
         else:
             self._tally.given_up.append(job.name)
+
+    def _on_accepted(self) -> None:
+        self._accepted += 1
+        if self._accepted >= self._more_after and self._parallel < self._parallel_max:
+            self._parallel += 1
+            self._accepted = 0
+
+    def _on_rejected(self, job: Job) -> None:
+        fewer = max(1, min(self._parallel, job.together - 1))
+        # By one for all that were rejected together.
+        if fewer < self._parallel:
+            self._parallel = fewer
+            self._more_after *= 2
+        self._accepted = 0
 
     def _tell(self) -> None:
         if self._quiet:
@@ -229,6 +254,14 @@ class _Maker:
         is_terminal = sys.stderr.isatty()
         print(f"\r{text:<78}" if is_terminal else text, end="" if is_terminal else "\n",
               file=sys.stderr, flush=True)  # fmt: skip
+
+
+def _check_variants(data_set: DataSet, wanted: Sequence[str]) -> None:
+    names = [variant.name for variant in data_set.variants if variant.name]
+    for name in wanted:
+        if name not in names:
+            some = f"some of {', '.join(names)}" if names else "none, as it has no variants"
+            raise ScenarioError(f"{data_set.name}: --variant {name!r}; wanted: {some}")
 
 
 def _prefer(pid: int) -> None:

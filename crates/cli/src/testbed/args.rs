@@ -93,7 +93,7 @@ pub struct RunArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   wirelens testbed make testbed/datasets/congestion.toml
-  wirelens testbed make congestion.toml -o runs --runs 500 --parallel 3
+  wirelens testbed make congestion.toml -o runs --variant heldout --runs 24 --parallel 3
 
 Time: that of its runs together, from some minutes to hours; --parallel shortens it.
 
@@ -108,6 +108,9 @@ pub struct MakeArguments {
     /// Make only this many runs of each scenario [default: as in the data set]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
+    /// Make only this variant, such as heldout; may be given several times [default: all]
+    #[arg(long = "variant", value_name = "NAME")]
+    pub variants: Vec<String>,
     /// Parallel runs; runs that disturb each other are rejected and repeated [default: as in the
     /// data set]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]

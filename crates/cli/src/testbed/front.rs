@@ -14,7 +14,6 @@ use crate::python::Python;
 
 /// Folder that holds the library.
 const LIBRARY_SETTING: &str = "WIRELENS_TESTBED";
-
 const PACKAGE: &str = "wirelens_testbed";
 /// Where a checkout has the library.
 const LIBRARY_FOLDER: &str = "testbed";
@@ -33,10 +32,7 @@ pub(super) fn run(command: &TestbedCommand, host: &Host) -> Result<Status, Failu
         )));
     }
     let others = env::var_os("PYTHONPATH");
-    let path = match &library {
-        Some(folder) => Some(first_of_path(folder, others.as_deref())?),
-        None => None,
-    };
+    let path = library.as_deref().map(|at| first_of_path(at, others.as_deref())).transpose()?;
     let request = request(command, &program)?.to_string();
     // On success there is nothing to come back to.
     Err(python.become_module(PACKAGE, [request], path.as_deref()))
@@ -58,6 +54,7 @@ fn request(command: &TestbedCommand, program: &Path) -> Result<Value, Failure> {
             "dataset": text(&arguments.dataset)?,
             "output": text(&arguments.output)?,
             "runs": arguments.runs,
+            "variants": arguments.variants,
             "parallel": arguments.parallel,
             "quiet": arguments.quiet,
         }),
@@ -153,6 +150,7 @@ mod tests {
         assert_eq!(asked("run a.toml")["output"], "testbed-runs");
         assert_eq!(asked("run a.toml")["seed"], Value::Null);
         assert_eq!(asked("make d.toml --runs 3 --parallel 2")["parallel"], 2);
+        assert_eq!(asked("make d.toml --variant a --variant b")["variants"], json!(["a", "b"]));
         assert_eq!(asked("check calls attacks --install")["kinds"], json!(["calls", "attacks"]));
         assert_eq!(asked("plot r -o p.png")["output"], "p.png");
         assert_eq!(asked("clean"), json!({ "command": "clean", "wirelens": "/bin/wirelens" }));
