@@ -150,7 +150,8 @@ class Folder:
 
     def _take(self) -> None:
         """Two runs that fill it would remove each other's files."""
-        plan = (self.path / _PLAN).open("rb")
+        # To be written, as NFS asks of a file that is locked.
+        plan = (self.path / _PLAN).open("r+b")
         try:
             fcntl.flock(plan, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
