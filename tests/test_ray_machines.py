@@ -38,7 +38,7 @@ WATCHED = {
     "RAY_grpc_client_keepalive_time_ms": "2000",
     "RAY_grpc_client_keepalive_timeout_ms": "2000",
 }
-# Otherwise it depends on a file of the user's whether the head wants a token, and members have none.
+# Otherwise a file of the user's decides whether the head wants a token, and members have none.
 OF_TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 OF_RAY = ENVIRONMENT | WATCHED | OF_TOKEN | {"RAY_USAGE_STATS_ENABLED": "0"}
 
@@ -59,7 +59,7 @@ def seen(done, total, report):
 
 capture, output, address = sys.argv[1:]
 rows = wirelens.ray.flows(
-    capture, output=output, address=address, shares=24, threads=1, idle_timeout="2s",
+    capture, output=output, address=address, shares=60, threads=1, idle_timeout="2s",
     active_timeout="8s", progress=seen,
 )
 print(json.dumps({"rows": len(rows), "machines": machines}))
