@@ -35,8 +35,8 @@ RUNS_MAX = 100_000
 POLL_INTERVAL_S = 0.1
 AUTOGROUP_NICE = "-15"
 MORE_AFTER = 10
-"""Runs accepted one after another before one more is parallel; twice as many after each time that
-runs were rejected."""
+"""Runs accepted one after another before one more is parallel, doubled each time that runs are
+rejected, the first included."""
 
 
 @dataclass(frozen=True)
