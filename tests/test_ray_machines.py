@@ -130,9 +130,15 @@ def two_machines(folder: Path, *, hidden: Path | None = None) -> Iterator[tuple[
             ip("link set lo up")
             ip(f"addr add {NODE}/30 dev to-head")
             bring_up("to-head")
-        for namespace in (head, node):
-            stack.callback(power_off, namespace)
-        members = []
+        members: list[subprocess.Popen[bytes]] = []
+
+        def end() -> None:
+            for namespace in (head, node):
+                power_off(namespace)
+            for member in members:
+                member.wait()
+
+        stack.callback(end)
         with inside(head):
             members.append(start_ray(
                 folder, "--head", f"--node-ip-address={HEAD}", f"--port={PORT}",
@@ -145,10 +151,6 @@ def two_machines(folder: Path, *, hidden: Path | None = None) -> Iterator[tuple[
                 folder, f"--address={HEAD}:{PORT}", f"--node-ip-address={NODE}",
                 before=["unshare", "--mount", "bash", "-c", hide, "bash"] if hidden else [],
             ))  # fmt: skip
-        for member in members:
-            stack.callback(member.wait)
-        stack.callback(power_off, node)
-        stack.callback(power_off, head)
         log = folder / "ray-node.log"
         wait_until(lambda: b"Ray runtime started" in log.read_bytes(), "a node", STARTED_WITHIN_S)
         yield head, node
